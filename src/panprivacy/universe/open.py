@@ -9,6 +9,7 @@ knows the key may craft ids that share a bit. The estimate would suffer, privacy
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any
@@ -67,7 +68,10 @@ class OpenUniverse(Universe):
         """The hash of one user."""
         if isinstance(user, int | np.integer) and not isinstance(user, bool):
             self._check_declared(INTEGERS, [user])
-            return self._mix(_word(int(user)))
+            number = int(user)
+            if not -(_WORD // 2) <= number < _WORD:
+                raise OutsideUniverse(f"user {number} does not fit 64 bits; pass it as text; nothing was changed")
+            return self._mix(number & _MASK)  # a negative number in two's complement
         if isinstance(user, float | np.floating):
             raise floats_refused(type(user).__name__)
         if isinstance(user, UUID):
@@ -91,7 +95,7 @@ class OpenUniverse(Universe):
             refuse_floats(chunk)
             if chunk.dtype.kind in "iu":
                 self._check_declared(INTEGERS, chunk)
-                return self.hash_words(_words(chunk, scratch), scratch)
+                return self.hash_words(as_words(chunk, scratch)[0], scratch)
             if chunk.dtype.kind not in "OUST":
                 raise _no_id(str(chunk.dtype))
             return self._hash_listed(chunk.tolist(), scratch)
@@ -116,7 +120,8 @@ class OpenUniverse(Universe):
         types = set(map(type, ids))
         if types <= {int}:
             self._check_declared(INTEGERS, ids)
-            return self.hash_words(_words(ids, scratch), scratch)
+            with suppress(TooLarge):  # which `index` names
+                return self.hash_words(as_words(ids, scratch)[0], scratch)
         if types in ({str}, {bytes}):
             self._check_declared(TEXT, ids)
             return self.hash_texts(pl.Series(ids), scratch)
@@ -158,22 +163,6 @@ class OpenUniverse(Universe):
         h = (h ^ h >> 33) * 0x3C79AC492BA7B653 & _MASK
         h = (h ^ h >> 27 ^ self._keys[1]) * 0x1C69B3F74AC4AE35 & _MASK
         return h ^ h >> 33
-
-
-def _word(user: int) -> int:
-    """An integer as a 64-bit word, a negative one in two's complement."""
-    if not -(_WORD // 2) <= user < _WORD:
-        raise OutsideUniverse(f"user {user} does not fit 64 bits; pass it as text; nothing was changed")
-    return user & _MASK
-
-
-def _words(ids: Any, scratch: Scratch) -> Words:
-    """`_word` for a list or an array of integers."""
-    try:
-        return as_words(ids, scratch)[0]
-    except TooLarge as error:
-        _word(int(ids[error.row]))  # says which
-        raise
 
 
 def _no_id(what: str) -> InvalidType:
