@@ -199,13 +199,12 @@ class StateFolder(ownership.Locked):
             header = FolderHeader.of(parts)
             if header.kind not in kinds():
                 raise CorruptState(f"a folder cannot have an estimator of kind {header.kind}", code="unknown-kind")
-        if self._est is not None and header.name != self._header.name:
-            raise PanPrivacyError(
-                f"{self.url}: the folder that was opened is gone, and there is another one: open that",
-                code="folder-replaced",
-            )
-        state = Snapshot(header.kind, header.secure, header.parameters, parts.words)
-        with naming(LEDGER, self._store.where(LEDGER)):
+            if self._est is not None and header.name != self._header.name:
+                raise PanPrivacyError(
+                    f"{self.url}: the folder that was opened is gone, and there is another one: open that",
+                    code="folder-replaced",
+                )
+            state = Snapshot(header.kind, header.secure, header.parameters, parts.words)
             return header, kinds()[header.kind].from_state_with_table(
                 state,
                 self._given,
