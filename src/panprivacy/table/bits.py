@@ -183,12 +183,10 @@ class Table(Fields):
         return table
 
     def redraw_one(self, slot: int, flip: bool, back: bool = False) -> None:  # noqa: ARG002 - for counters
-        """Set one bit to a flip."""
         octets, at, bit = self._octets, slot >> 3 ^ _WITHIN_WORD, 1 << (slot & 7)  # small numbers are quick in Python
         octets[at] = octets[at] | bit if flip else octets[at] & ~bit
 
     def redraw(self, slots: Slots, threshold: int, coins: Coins, scratch: Scratch, *, back: bool = False) -> None:  # noqa: ARG002 - for counters
-        """Redraw the bits of these slots, each with a coin of its own; `IndexError` if one is outside the table."""
         flips = scratch.empty("flips", len(slots), np.uint8)
         coins.draw(threshold, flips)
         kernel = kernels.redraw if self.words.nbytes < _FAR else kernels.redraw_far
@@ -212,7 +210,6 @@ class Table(Fields):
         self.words[start // 64 :] ^= masks
 
     def count_ones(self, edges: NDArray[np.int64], counts: NDArray[np.int64]) -> None:
-        """Write how many bits are 1 between each edge and the next one; the caller wipes the counts."""
         kernels.count_ones(self.words, edges, counts)
 
     def count_in_parts(self, slots: Slots, counts: NDArray[np.int64]) -> None:
