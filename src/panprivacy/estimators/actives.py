@@ -62,11 +62,6 @@ class Days(Periods):
     booked: bool = False
     """Whether the release of that day is spent."""
 
-    @classmethod
-    def saved(cls, zone: str, start: int, length: int, *more: Any) -> Self:
-        """The days of a saved state."""
-        return cls(start, length, 0, zone_of(zone).name, *more)
-
     @property
     def every(self) -> str:
         """The length of a day, for people."""
@@ -77,13 +72,6 @@ class Days(Periods):
     def now(self) -> str:
         """When the open day started, for people."""
         return told_time(self.bounds(self.open)[0])
-
-    def check(self) -> None:
-        """Refuse values that cannot be, of a saved state."""
-        check_level(self.level)
-        if self.length < 1:
-            raise InvalidValue(f"a day cannot last {self.length} microseconds", code="day-length")
-        self.bounds(self.open)
 
 
 Phase: TypeAlias = UserSample | PartOfGroup
@@ -290,13 +278,12 @@ class ActiveUsers(TimedUpdates, Tabular, PartedEstimator[ActivesRelease]):
         table = self.TABLE.drawn(slots.size, split.pair, source)
         self._assemble(users, slots, Ledger(split), table, source)
 
-    def _assemble(self, universe: Universe, slots: Any, ledger: Ledger, table: Any, coins: Coins) -> None:
-        super()._assemble(universe, slots, ledger, table, coins)
-        self._phases = [slots.part(i) for i in range(slots.parts)]
+    def _prepare(self) -> None:
+        self._phases = [self._slots.part(i) for i in range(self.days)]
         self._released: list[ActivesRelease] = []
-        last = ledger.published
+        last = self._ledger.published
         if last is not None and len(last.noisy) == 1 + self.days:  # a state without the counts of the days before
-            ledger.published = last._replace(noisy=(*last.noisy, *[_UNKNOWN] * (2 * self.days)))
+            self._ledger.published = last._replace(noisy=(*last.noisy, *[_UNKNOWN] * (2 * self.days)))
 
     # --- days ---------------------------------------------------------------------------------------------------
 
@@ -542,15 +529,12 @@ class ActiveUsers(TimedUpdates, Tabular, PartedEstimator[ActivesRelease]):
 
     def _more(self) -> tuple[Any, ...]:
         days = self._periods
-        return days.start, days.length, days.level, days.open, days.booked
+        return days.zone, days.start, days.length, days.level, days.open, days.booked
 
-    def _keep_more(self, zone: str, *saved: Any) -> None:
-        self._periods = Days.saved(zone, *saved)
-
-    def _zone(self) -> str:
-        return self._periods.zone
-
-    @classmethod
-    def _is_possible(cls, slots: PermutedParts, zone: str, *saved: Any) -> bool:
-        Days.saved(zone, *saved).check()
+    def _keep_more(self, slots: PermutedParts, zone: str, *saved: Any) -> bool:
+        start, length, level, *now = saved
+        if length < 1:
+            raise InvalidValue(f"a day cannot last {length} microseconds", code="day-length")
+        self._periods = Days(start, length, 0, zone_of(zone).name, check_level(level), *now)
+        self._periods.bounds(self._periods.open)  # which refuses days beyond all times
         return slots.parts <= min(MOST_DAYS, slots.size)

@@ -191,7 +191,9 @@ class Estimator(Saveable, Generic[R]):
 
     _gone: str | None = None  # why the table is not here any more
 
-    def _assemble(self, universe: Universe, slots: SlotMap, ledger: Ledger, table: Bits, coins: Coins) -> None:
+    def _assemble(
+        self, universe: Universe, slots: Any, ledger: Ledger, table: Any, coins: Coins, *, secure: bool = True
+    ) -> None:
         load_kernels_of(universe, slots, table)
         load_noise(ledger.split.noise)
         self._slots = slots
@@ -199,9 +201,13 @@ class Estimator(Saveable, Generic[R]):
         self._ledger = ledger
         self._table = table
         self._coins = coins
-        self._drawn_securely = True
+        self._drawn_securely = secure
         ownership.give_lock(self)
         ownership.register(self)
+        self._prepare()
+
+    def _prepare(self) -> None:
+        """Make what follows from the parts, before there is any event."""
 
     def _set_universe(self, universe: Universe) -> None:
         """Take this for the universe; events are its ids, each with a category where the slots have categories."""
@@ -213,10 +219,9 @@ class Estimator(Saveable, Generic[R]):
     def _of_parts(
         cls, universe: Universe, slots: SlotMap, ledger: Ledger, table: Bits, coins: Coins, *, secure: bool
     ) -> Self:
-        """An estimator of parts that exist already: loaded, merged or taken over."""
+        """An estimator of parts that exist already: merged or taken over."""
         est = cls.__new__(cls)
-        est._assemble(universe, slots, ledger, table, coins)
-        est._drawn_securely = secure
+        est._assemble(universe, slots, ledger, table, coins, secure=secure)
         return est
 
     def agree_with(self, other: Self) -> None:
@@ -256,10 +261,9 @@ class Estimator(Saveable, Generic[R]):
     def _parameters(self) -> bytes:
         """What a saved state needs besides ledger and bits, in a length that does not depend on the stream."""
 
-    @classmethod
     @abstractmethod
-    def _from_parameters(cls, parameters: bytes, universe: Any) -> tuple[Universe, SlotMap]:
-        """Read `_parameters`."""
+    def _from_parameters(self, parameters: bytes, universe: Any) -> tuple[Universe, SlotMap]:
+        """Read `_parameters`; what is neither universe nor slots is set here, of an object that has nothing yet."""
 
     # --- events -------------------------------------------------------------------------------------------------
 
@@ -570,9 +574,10 @@ class Estimator(Saveable, Generic[R]):
     ) -> Self:
         """An estimator with the parameters of a saved state, and a table that `bits` makes for its slots and split."""
         try:
+            est = cls.__new__(cls)
             ledger, rest = Ledger.from_bytes(bytes(parts.parameters), parts.version)
-            known, slots = cls._from_parameters(rest, universe)
-            est = cls._of_parts(known, slots, ledger, bits(slots, ledger.split), coins, secure=parts.secure)
+            known, slots = est._from_parameters(rest, universe)
+            est._assemble(known, slots, ledger, bits(slots, ledger.split), coins, secure=parts.secure)
             if ledger.published and len(ledger.published.noisy) != est._counts_released():
                 raise CorruptState("the last release has the wrong number of counts", code="state-contradictory")
         except OtherUniverse:

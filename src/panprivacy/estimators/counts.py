@@ -290,8 +290,7 @@ class Counts(UniverseEstimator[FrequencyRelease]):
     def _parameters(self) -> bytes:
         return universe_bytes(self._universe) + slots_bytes(self._slots) + bytes([self.up_to - 1])
 
-    @classmethod
-    def _from_parameters(cls, parameters: bytes, universe: Any) -> tuple[Universe, CountedSlots]:
+    def _from_parameters(self, parameters: bytes, universe: Any) -> tuple[Universe, CountedSlots]:
         known, rest = universe_from(parameters, universe)
         *saved, last = rest
         if last + 1 < LEAST_UP_TO:

@@ -231,7 +231,6 @@ class Density(UniverseEstimator[Release]):
     def _parameters(self) -> bytes:
         return universe_bytes(self._universe) + slots_bytes(self._slots)
 
-    @classmethod
-    def _from_parameters(cls, parameters: bytes, universe: Any) -> tuple[Universe, Slots | OneCategoryPerUser]:
+    def _from_parameters(self, parameters: bytes, universe: Any) -> tuple[Universe, Slots | OneCategoryPerUser]:
         known, rest = universe_from(parameters, universe)
         return known, slots_from(rest, known.size)

@@ -38,7 +38,7 @@ from panprivacy.registry import Traits
 from panprivacy.slots import SlotMap
 from panprivacy.slots.choosing import parse_categories
 from panprivacy.slots.users import Hashed, drawn_key
-from panprivacy.table import Bits, Table
+from panprivacy.table import Table
 from panprivacy.universe import Ids, Universe
 from panprivacy.universe.categories import Categories, by_categories
 from panprivacy.universe.groups import Label
@@ -158,12 +158,11 @@ class DistinctCount(Estimator[CountRelease]):
         users = OpenUniverse(key or drawn_key(source), ids)
         self._assemble(users, slots, Ledger(split), Table.drawn(slots.size, split.pair, source), source)
 
-    def _assemble(self, universe: Universe, slots: SlotMap, ledger: Ledger, table: Bits, coins: Coins) -> None:
+    def _prepare(self) -> None:
         import polars_hash  # noqa: F401 - loaded now, and Polars with it: at the first event they would tell of it
 
-        super()._assemble(universe, slots, ledger, table, coins)
         # The plan of the merged tables stays, since any of them may have been read; the coins do not.
-        ledger.pair = union_pair(ledger.pair, self._slots.unions)
+        self._ledger.pair = union_pair(self._ledger.pair, self._slots.unions)
 
     @classmethod
     def _merged(cls, parts: Sequence[Self], *, overlapping: bool) -> Self:
@@ -343,8 +342,7 @@ class DistinctCount(Estimator[CountRelease]):
             return fixed + _DECLARED[self._universe.ids]
         return fixed + (_DECLARED[self._universe.ids] or _UNDECLARED) + slots.categories.to_bytes()
 
-    @classmethod
-    def _from_parameters(cls, parameters: bytes, universe: Any) -> tuple[Universe, SlotMap]:
+    def _from_parameters(self, parameters: bytes, universe: Any) -> tuple[Universe, SlotMap]:
         levels, buckets, parts, unions, key = _PARAMETERS.unpack_from(parameters)
         rest, declared = parameters[_PARAMETERS.size :], {written: kind for kind, written in _DECLARED.items()}
         kind = b"" if rest[:1] == _UNDECLARED else rest[:1]

@@ -15,12 +15,10 @@ from panprivacy.estimators.base import Estimator
 from panprivacy.memory.intrinsics import wipe_stack
 from panprivacy.memory.scratch import Scratch
 from panprivacy.memory.threads import CHUNK
-from panprivacy.privacy.budget import Ledger
 from panprivacy.slots import AllUsers, OneCategoryPerUser, Ranges, SlotMap
 from panprivacy.slots.choosing import universe_bytes, universe_from
 from panprivacy.slots.parts import PermutedParts
 from panprivacy.slots.users import joined
-from panprivacy.state import Snapshot
 from panprivacy.table import Table
 from panprivacy.universe import Range, Universe, Users, grown, moved
 from panprivacy.universe.categories import Categories, by_categories
@@ -242,49 +240,27 @@ class PartedEstimator(Estimator[R]):
 
     @abstractmethod
     def _more(self) -> tuple[Any, ...]:
-        """The values that a saved state has behind the slots, as `MORE` packs them."""
+        """The time zone of its days, UTC without days, and the values that `MORE` packs."""
 
     @abstractmethod
-    def _keep_more(self, zone: str, *saved: Any) -> None:
-        """Take the zone and the values of `_more` from a saved state."""
-
-    @classmethod
-    @abstractmethod
-    def _is_possible(cls, slots: PermutedParts, zone: str, *saved: Any) -> bool:
-        """Whether an estimator of this class can have these parts; refuse values of `_more` that cannot be."""
-
-    def _zone(self) -> str:
-        """The time zone of its days, if it has days."""
-        return "UTC"
+    def _keep_more(self, slots: PermutedParts, zone: str, *saved: Any) -> bool:
+        """Take over what `_more` gave, or refuse it; return whether there can be this number of parts."""
 
     def _parameters(self) -> bytes:
-        zone, groups = self._zone(), self._slots.groups
+        zone, *values = self._more()
+        groups = self._slots.groups
         named = b"" if zone == "UTC" and groups is None else bytes([len(zone)]) + zone.encode()
-        known = universe_bytes(self._universe) + self._slots.to_bytes() + self.MORE.pack(*self._more())
+        known = universe_bytes(self._universe) + self._slots.to_bytes() + self.MORE.pack(*values)
         return known + named + (b"" if groups is None else groups.to_bytes())
 
-    @classmethod
-    def _from_parameters(cls, parameters: bytes, universe: Any) -> tuple[Universe, PermutedParts]:
-        known, slots, zone, saved = cls._read_parameters(parameters, universe)
-        if not cls._is_possible(slots, zone, *saved):
-            raise InvalidValue(f"{slots.parts} parts of its users are not possible", code="parts-range")
-        return known, slots
-
-    @classmethod
-    def _read_parameters(cls, parameters: bytes, universe: Any) -> tuple[Universe, PermutedParts, str, tuple[Any, ...]]:
+    def _from_parameters(self, parameters: bytes, universe: Any) -> tuple[Universe, PermutedParts]:
         known, rest = universe_from(parameters, universe)
         slots, rest = PermutedParts.from_bytes(rest, known.size)
-        saved, rest = cls.MORE.unpack_from(rest), rest[cls.MORE.size :]
+        saved, rest = self.MORE.unpack_from(rest), rest[self.MORE.size :]
         zone, rest = (rest[1 : 1 + rest[0]].decode(), rest[1 + rest[0] :]) if rest else ("UTC", b"")
+        if not self._keep_more(slots, zone, *saved):
+            raise InvalidValue(f"{slots.parts} parts of its users are not possible", code="parts-range")
         groups = Groups.from_bytes(rest) if rest else None
         if groups is not None and groups.size != known.size:
             raise ValueError("the groups belong to other users")
-        return known, slots if groups is None else replace(slots, groups=groups), zone, saved
-
-    @classmethod
-    def from_sealed(cls, parts: Snapshot, universe: Any = None) -> Self:
-        est = super().from_sealed(parts, universe)
-        _, rest = Ledger.from_bytes(bytes(parts.parameters), parts.version)
-        _, _, zone, saved = cls._read_parameters(rest, universe)
-        est._keep_more(zone, *saved)
-        return est
+        return known, slots if groups is None else replace(slots, groups=groups)

@@ -318,9 +318,8 @@ class Retention(Tabular, PartedEstimator[Release | RetentionRelease]):
         """The standard error of those who came back, if half of the users did."""
         return {"returned_stderr": self.stderr_at(0.5)}
 
-    def _assemble(self, universe: Universe, slots: Any, ledger: Ledger, table: Any, coins: Coins) -> None:
-        super()._assemble(universe, slots, ledger, table, coins)
-        self._main, self._control = slots.part(*_MAIN), slots.part(*_CONTROL)
+    def _prepare(self) -> None:
+        self._main, self._control = self._slots.part(*_MAIN), self._slots.part(*_CONTROL)
 
     def _described(self) -> str:
         return f"<{type(self).__name__} of {self._tracked()}, {self._period()}; {self._spent()}>"
@@ -339,14 +338,11 @@ class Retention(Tabular, PartedEstimator[Release | RetentionRelease]):
 
     # --- bytes --------------------------------------------------------------------------------------------------
 
-    def _more(self) -> tuple[bool]:
-        return (self._newcomers,)
+    def _more(self) -> tuple[str, bool]:
+        return "UTC", self._newcomers
 
-    def _keep_more(self, zone: str, *saved: Any) -> None:  # noqa: ARG002 - it has no days
+    def _keep_more(self, slots: PermutedParts, zone: str, *saved: Any) -> bool:  # noqa: ARG002 - it has no days
         (self._newcomers,) = saved
-
-    @classmethod
-    def _is_possible(cls, slots: PermutedParts, zone: str, *saved: Any) -> bool:  # noqa: ARG003 - either question is possible
         return slots.parts == PARTS
 
 
