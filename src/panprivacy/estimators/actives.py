@@ -165,7 +165,7 @@ def _law(day: int, age: int, phases: Sequence[Phase], split: Split, times: int) 
     return errors_of([phases[i] for i in phases_of_age(day, age, len(phases))], split, times)
 
 
-class ActiveUsers(TimedUpdates, Tabular, PartedEstimator[ActivesRelease]):
+class ActiveUsers(TimedUpdates[ActivesRelease], Tabular, PartedEstimator[ActivesRelease]):
     r"""Estimate every day how many users were active in the last 1, 2, ..., L days, pan-privately, with one bit a user.
 
     A key deals the users to L phases. At the start of each day the bits of one phase are drawn anew with probability
@@ -280,41 +280,31 @@ class ActiveUsers(TimedUpdates, Tabular, PartedEstimator[ActivesRelease]):
 
     def _prepare(self) -> None:
         self._phases = [self._slots.part(i) for i in range(self.days)]
-        self._released: list[ActivesRelease] = []
+        self._ended: list[ActivesRelease] = []
         last = self._ledger.published
         if last is not None and len(last.noisy) == 1 + self.days:  # a state without the counts of the days before
             self._ledger.published = last._replace(noisy=(*last.noisy, *[_UNKNOWN] * (2 * self.days)))
 
     # --- days ---------------------------------------------------------------------------------------------------
 
-    def advance(self, time: Any) -> list[ActivesRelease]:
-        """End every day that is over at this time, and return the releases that were made just now."""
-        with self._lock:
-            self._check_in_use()
-            before = len(self._released)
-            self._go_to(
-                self._periods.to_advance_to(moment_of(time, self._periods.zone), self._periods.open, self.PERIOD)
-            )
-            return self._released[before:]
-
     def release(self, level: float = 0.95) -> ActivesRelease:
         """End the day that is open, whatever the clock says, and return its release."""
         level = check_level(level)
         with self._lock:
             self._check_in_use()
-            before = len(self._released)
+            before = len(self._ended)
             self._end_day(level)
-            if len(self._released) == before:
+            if len(self._ended) == before:
                 raise PanPrivacyError(
                     "the release of this day was broken off, and is spent; the day is over now",
                     code="release-interrupted",
                 )
-            return self._released[-1]
+            return self._ended[-1]
 
     @property
     def released(self) -> tuple[ActivesRelease, ...]:
         """The releases of all days that ended since this object was made, or loaded."""
-        return tuple(self._released)
+        return tuple(self._ended)
 
     def smoothed(self) -> ActivesSeries:
         """The releases in `released` with shares that are averaged over days, where the truth moves slowly.
@@ -328,23 +318,23 @@ class ActiveUsers(TimedUpdates, Tabular, PartedEstimator[ActivesRelease]):
         >>> round(last.smoothed[6], 1), last.smoothed_stderr[6] < last.active_stderr[6]
         (0.2, True)
         """
-        return ActivesSeries.of(self._released)
+        return ActivesSeries.of(self._ended)
 
     def to_polars(self) -> "pl.DataFrame":
         """The releases in `released` as one frame, with a row for each day and each k of "the last k days"."""
         import polars as pl
 
-        if not self._released:
+        if not self._ended:
             raise PanPrivacyError("there is no frame before a day is over", code="nothing-released")
-        return pl.concat([each.to_polars() for each in self._released])
+        return pl.concat([each.to_polars() for each in self._ended])
 
     def to_dict(self) -> dict[str, Any]:
         """The releases in `released` as plain numbers and text, for JSON."""
-        return {"releases": [each.to_dict() for each in self._released]}
+        return {"releases": [each.to_dict() for each in self._ended]}
 
     def plot(self, path: str | Path | None = None, *, ax: "Axes | None" = None) -> "Axes":
         """Draw the releases in `released` over time, and return Matplotlib's axes; with a path also into a file."""
-        return draw_actives(self._released, path, ax)
+        return draw_actives(self._ended, path, ax)
 
     @property
     def days(self) -> int:
@@ -398,7 +388,7 @@ class ActiveUsers(TimedUpdates, Tabular, PartedEstimator[ActivesRelease]):
                 for earlier, now in zip(past, ages, strict=True)
             )
             noisy = (days.open, *(count for each in counts for count in each.noisy()))
-            self._released.append(self._interpret(self._ledger.publish(noisy, level)))
+            self._ended.append(self._interpret(self._ledger.publish(noisy, level)))
         self._reset(phase_reset_on(days.open + 1, self.days))
         self._periods = replace(days, open=days.open + 1, booked=False)
 
