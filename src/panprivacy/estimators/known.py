@@ -1,7 +1,7 @@
 """Estimators of a known universe: users may have groups, events categories, tables shards; or a key deals out parts."""
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from struct import Struct
 from typing import Any, ClassVar, NoReturn, Self, TypeVar
@@ -15,8 +15,10 @@ from panprivacy.estimators.base import Estimator
 from panprivacy.memory.intrinsics import wipe_stack
 from panprivacy.memory.scratch import Scratch
 from panprivacy.memory.threads import CHUNK
-from panprivacy.slots import AllUsers, OneCategoryPerUser, Ranges, SlotMap
-from panprivacy.slots.choosing import universe_bytes, universe_from
+from panprivacy.privacy.budget import Published
+from panprivacy.privacy.pairs import Pair
+from panprivacy.slots import AllUsers, OneCategoryPerUser, Ranges, Slots
+from panprivacy.slots.choosing import slots_bytes, slots_from, universe_bytes, universe_from
 from panprivacy.slots.parts import PermutedParts
 from panprivacy.slots.users import joined
 from panprivacy.table import Table
@@ -66,6 +68,55 @@ class UniverseEstimator(Estimator[R]):
     def _edges(self) -> NDArray[np.int64]:
         """Where each group or category begins among the slots, and where the last ends; without any, of all users."""
         return np.array([0, self._slots.size]) if self._slots.ranges is None else self._slots.ranges.bounds
+
+    # --- what leaves --------------------------------------------------------------------------------------------
+
+    def _counts(self, scratch: Scratch) -> NDArray[np.int64]:
+        counts: NDArray[np.int64] = scratch.empty("counts", self._counts_released(), np.int64)
+        self._table.count_ones(self._edges, counts)
+        return counts
+
+    def _counts_released(self) -> int:
+        return len(self._edges) - 1
+
+    @abstractmethod
+    def _law(self, ranges: Ranges | None = None, pair: Pair | None = None) -> Any:
+        """The law of the errors of all users together, or of each range, with the coins of now or other ones."""
+
+    def _tracked(self, ranges: Ranges | None, pair: Pair | None) -> tuple[Any, ...]:
+        """What an `ErrorModel` needs."""
+        pair, noise, slots = pair or self._ledger.pair, self._ledger.split.noise, self._slots
+        if ranges is None:
+            return pair, slots.size, slots.users, slots.population, noise, len(self._edges) - 1
+        return pair, ranges.bits, ranges.users, ranges.population, noise
+
+    @abstractmethod
+    def _estimates(self, law: Any, noisy: NDArray[np.int64], level: float) -> Iterable[tuple[Any, float]]:
+        """For each row of noisy counts, the estimates of a release, and the standard deviation of their noise."""
+
+    @abstractmethod
+    def _release(self, **parts: Any) -> R:
+        """A release of these parts."""
+
+    def _interpret(self, published: Published) -> R:
+        cost, ranges = self._cost_of(published), self._slots.ranges
+        pair = self._ledger.split.pair_after(published.redraws)
+        noisy, rows = np.array(published.noisy).reshape(len(self._edges) - 1, -1), []
+        if ranges is not None:
+            found = self._estimates(self._law(ranges, pair), noisy, cost.level)
+            columns = ranges.labels, ranges.users.tolist(), ranges.population.tolist()
+            rows = [
+                self._release(
+                    estimates=each, cost=cost, universe=universe, noise_stderr=noise, group=group, users=users
+                )
+                for group, users, universe, (each, noise) in zip(*columns, found, strict=True)
+            ]
+        whole = {"cost": cost, "universe": self.population, "groups": tuple(rows)}
+        if self.categories:
+            return self._release(estimates={}, **whole)
+        total = noisy.sum(axis=0, keepdims=True)
+        ((estimates, noise),) = self._estimates(self._law(pair=pair), total, cost.level)
+        return self._release(estimates=estimates, noise_stderr=noise, **whole)
 
     # --- shards -------------------------------------------------------------------------------------------------
 
@@ -143,8 +194,8 @@ class UniverseEstimator(Estimator[R]):
 
     def _move_to(self, universe: Universe) -> None:
         """Draw a table for a larger universe, move the bits of all earlier users into it, and wipe the old table."""
-        groups = universe.groups if isinstance(universe, Users) else None
-        slots, before = self._slots_of(AllUsers(universe.size, 0, universe.size, groups)), self._table
+        groups, before = universe.groups if isinstance(universe, Users) else None, self._table
+        slots = replace(self._slots, universe=universe.size, first=0, size=universe.size, groups=groups)
         table = self._drawn_table(slots)
         try:
             with Scratch() as scratch:
@@ -161,13 +212,9 @@ class UniverseEstimator(Estimator[R]):
         before.wipe()
         wipe_stack()
 
-    def _slots_of(self, slots: AllUsers) -> SlotMap:
-        """The slots of this estimator for a bit for every user."""
-        return slots
-
-    @abstractmethod
-    def _drawn_table(self, slots: SlotMap) -> Any:
+    def _drawn_table(self, slots: Any) -> Any:
         """A table for these slots in which no user has appeared."""
+        return Table.drawn(slots.size, self._ledger.pair, self._coins)
 
     # --- what it says of itself ---------------------------------------------------------------------------------
 
@@ -178,21 +225,26 @@ class UniverseEstimator(Estimator[R]):
         listed = isinstance(self._universe, Users)  # which says so itself
         return self._universe.describe() + in_groups(None if listed else getattr(self._slots, "groups", None))
 
-    @abstractmethod
-    def _group_stderrs(self, ranges: Ranges) -> NDArray[np.float64]:
-        """The standard error of each group or category: of its density at 1/2, or of its mean."""
-
-    def _group_rows(self, of: str = "") -> Rows:
+    def _group_rows(self, errors_of: Callable[[Ranges], Any], of: str = "") -> Rows:
         """The errors of the largest and of the smallest group."""
         ranges = self._slots.ranges
         if ranges is None or self.categories:
             return ()
-        errors = self._group_stderrs(ranges)
+        errors = errors_of(ranges).ravel()
         said = (
             f"{ranges.labels[i]} ± {errors[i]:.4f} ({counted(int(ranges.users[i]), 'user')})"
             for i in (int(errors.argmin()), int(errors.argmax()))
         )
         return (("groups", f"{len(ranges):,}, {of}from {' to '.join(said)}"),)
+
+    # --- bytes --------------------------------------------------------------------------------------------------
+
+    def _parameters(self) -> bytes:
+        return universe_bytes(self._universe) + slots_bytes(self._slots)
+
+    def _from_parameters(self, parameters: bytes, universe: Any) -> tuple[Universe, Slots | OneCategoryPerUser]:
+        known, rest = universe_from(parameters, universe)
+        return known, slots_from(rest, known.size)
 
 
 class PartedEstimator(Estimator[R]):
