@@ -19,7 +19,7 @@ from panprivacy.estimators import continual_state
 from panprivacy.estimators.continual import Continual
 from panprivacy.estimators.continual_law import farthest_walk
 from panprivacy.estimators.continual_state import DriftTest
-from panprivacy.testing import SeededCoins, estimator_of, ledger_of, observed_of, refused, table_of
+from panprivacy.testing import SeededCoins, ledger_of, observed_of, refused, table_of
 
 USERS = 100_000
 
@@ -506,7 +506,7 @@ def test_a_saved_walk_is_wiped_once_it_is_written() -> None:
     for _ in range(20):
         est.observe()
     assert observed_of(est).drift_test.walk.any()
-    with continual_state.sealed(estimator_of(est), observed_of(est), insecure=False) as parts:
+    with est.sealed_state(insecure=False) as parts:
         written = parts.parameters
         assert any(written)
     assert not any(written)

@@ -1,7 +1,9 @@
 """`Continual`: the density at any time, any number of times, within one budget."""
 
+import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from math import ceil
 from typing import Any, ClassVar, Self, Unpack
 
@@ -9,36 +11,40 @@ import numpy as np
 
 from panprivacy.checks import check_delta, check_epsilon, check_number, check_whole
 from panprivacy.display import Rows, format_bytes
-from panprivacy.errors import InvalidValue
+from panprivacy.errors import CorruptState, InvalidValue, PanPrivacyError
 from panprivacy.estimates import Cost, Estimate
+from panprivacy.estimates.errors import SampleDesign, within
 from panprivacy.estimates.estimate import OfPart
 from panprivacy.estimators.base import Saveable
-from panprivacy.estimators.continual_law import Accuracy, Workload, accuracy_of, bar_for
+from panprivacy.estimators.continual_law import Accuracy, Shares, Workload, accuracy_of, bar_for, best_shares
 from panprivacy.estimators.continual_state import (
-    KIND,
     ContinualBudget,
     DriftTest,
     Observation,
     Observed,
     budget_of,
-    from_sealed,
-    new_bits,
-    sealed,
+    drawn_bits,
+    observed_bytes,
+    observed_from,
+    split_of,
     taken_over,
-    tracked_by,
+    walk_in,
 )
 from panprivacy.estimators.density import Density
 from panprivacy.memory import ownership
 from panprivacy.memory.intrinsics import wipe_stack
 from panprivacy.memory.scratch import Scratch
+from panprivacy.privacy import coins as coin_sources
 from panprivacy.privacy.budget import and_delta
 from panprivacy.privacy.coins import Coins
 from panprivacy.registry import Traits
+from panprivacy.slots.choosing import table_size
 from panprivacy.state import Snapshot, StateFile
-from panprivacy.universe import Ids, Universe
+from panprivacy.universe import Ids, Universe, ungrouped, universe_of
 from panprivacy.universe.columns import BatchOptions
 
 _MOST_OBSERVATIONS = 10**15  # one a microsecond for thirty years
+_ROUNDING = 1e-6  # relative
 
 
 class Continual(Saveable):
@@ -92,7 +98,7 @@ class Continual(Saveable):
     Announced readings (`rerandomize`) are not planned for.
     """
 
-    KIND = KIND
+    KIND = 4
     TRAITS = Traits(
         "continual",
         ("step", "moves", "observations", "beta", "delta", "sample", "memory"),
@@ -128,23 +134,26 @@ class Continual(Saveable):
             )
         most = ceil(1 / step) if moves is None else check_whole(moves, "moves")
         plan = Workload(size=0, moves=most, observations=planned, rising=moves is None)
+
+        def bar_of(shares: Shares, tracked: SampleDesign) -> int:
+            return bar_for(step, shares, tracked, planned, beta)
+
         if isinstance(universe, Density):
             if (epsilon, delta, sample, memory, coins) != (None,) * 5:
                 raise InvalidValue(
                     "a Density brings its own epsilon, delta, size and coins: give none of them again",
                     code="continual-of-density",
                 )
-            # Everything that can go wrong goes wrong before the bits are taken.
-            self._density, shares = taken_over(
-                universe, plan, lambda shares: bar_for(step, shares, tracked_by(universe), planned, beta)
-            )
+            self._density, shares = taken_over(universe, plan, bar_of)
         elif epsilon is None:
             raise InvalidValue("how much privacy? Give epsilon, the total budget; 1 is usual", code="epsilon-missing")
         else:
-            size: Any = {"sample": sample, "memory": memory, "coins": coins}
-            allowed = check_delta(delta)
-            self._density, shares = new_bits(universe, check_epsilon(epsilon), allowed, plan, **size)
-        bar = bar_for(step, shares, tracked_by(self._density), planned, beta)
+            total, allowed, source = check_epsilon(epsilon), check_delta(delta), coin_sources.given(coins)
+            users = ungrouped(universe_of(universe), "a Continual")
+            size = table_size(users.size, sample, memory)
+            shares = best_shares(total, replace(plan, size=size), allowed)
+            self._density = drawn_bits(users, size, shares, source)
+        bar = bar_of(shares, self._density._law())
         self._observed = Observed(DriftTest(shares, bar), step, beta, planned, moves is None)
         ownership.give_lock(self, rank=1)
 
@@ -186,18 +195,17 @@ class Continual(Saveable):
             if moved:
                 self._density.release()
             if moved or self.moves_left:
-                estimate = self._estimate(moved)
+                estimate = self._last()
+                if observed.insert_only and not moved:
+                    # The middle of what it can be since the last release. Always by the accuracy of the plan: a band
+                    # that widens beyond it must not move the published value.
+                    estimate = sum(self._band(self.accuracy(), moved)) / 2
                 observed.published = max(estimate, observed.published) if observed.insert_only else estimate
             return self._observation(moved)
 
     def next_release(self, level: float = 0.95) -> Observation:  # noqa: ARG002 - `beta` decides the level
         """Observe: the counterpart of a release of other estimators."""
         return self.observe()
-
-    @property
-    def releases_left(self) -> int:
-        """How often the published density may still move."""
-        return self.moves_left
 
     def expected_errors(self) -> dict[str, float | None]:
         """The largest error of the published density, with probability ``1 - beta``."""
@@ -219,21 +227,12 @@ class Continual(Saveable):
 
     def _last_ones(self) -> int:
         """The last released number of ones, or its mean while no user has appeared."""
-        published, pair = self._density._ledger.published, self._observed.drift_test.shares.pair
-        return published.noisy[0] if published else round(self._density._slots.size * pair.p0)
+        published, size = self._density._ledger.published, self._density._slots.size
+        return published.noisy[0] if published else round(size * self._shares.pair.p0)
 
     def _last(self) -> float:
         """The last released density."""
-        tracked = tracked_by(self._density)
-        raw = (self._last_ones() - tracked.bits * float(tracked.pair.p0)) / tracked.whole
-        return min(max(raw, 0.0), 1.0)
-
-    def _estimate(self, moved: bool) -> float:
-        """The density to publish: the one just released; without deletions, the middle of what it can be since."""
-        if moved or not self._observed.insert_only:
-            return self._last()
-        # Always the accuracy of the plan: a band that widens beyond it must not move the published value.
-        return sum(self._band(self.accuracy(), moved)) / 2
+        return float(within(self._density._law().density(self._last_ones())))
 
     def _band(self, accuracy: Accuracy, moved: bool) -> tuple[float, float]:
         """What the density can be."""
@@ -280,37 +279,42 @@ class Continual(Saveable):
                 code="accuracy-range",
             )
         step = observed.step if observed.insert_only else None
-        tracked, shares = tracked_by(self._density), observed.drift_test.shares
-        return accuracy_of(observed.drift_test.bar, step, shares, tracked, observations=times, beta=chance)
+        tracked, bar = self._density._law(), observed.drift_test.bar
+        return accuracy_of(bar, step, self._shares, tracked, observations=times, beta=chance)
 
     @property
     def budget(self) -> ContinualBudget:
         """Where epsilon goes: shares, spent, left, and the total."""
-        return budget_of(self._observed.drift_test.shares, self._density._ledger.releases)
+        return budget_of(self._shares, self._density._ledger.releases)
 
     @property
     def moves_left(self) -> int:
         """How often the published density may still move."""
-        return self._observed.drift_test.shares.moves - self._density._ledger.releases
+        return self._shares.moves - self._density._ledger.releases
+
+    releases_left = moves_left
 
     universe: ClassVar[OfPart[Universe]] = OfPart("_density")
     """The users there could be."""
 
     @property
-    def epsilon(self) -> float:
-        """The total budget."""
-        return self._observed.drift_test.shares.epsilon
+    def _shares(self) -> Shares:
+        return self._observed.drift_test.shares
 
-    @property
-    def delta(self) -> float:
-        """The probability, at most, with which more than epsilon is lost: 0 unless one was given, and is used."""
-        return self._observed.drift_test.shares.delta
+    epsilon: ClassVar[OfPart[float]] = OfPart("_shares")
+    """The total budget."""
+
+    delta: ClassVar[OfPart[float]] = OfPart("_shares")
+    """The probability, at most, with which more than epsilon is lost: 0 unless one was given, and is used."""
 
     secure: ClassVar[OfPart[bool]] = OfPart("_density")
     """Whether every coin so far came from the operating system."""
 
     memory: ClassVar[OfPart[int]] = OfPart("_density")
     """Bytes that the bits take."""
+
+    emptied: ClassVar[OfPart[str | None]] = OfPart("_density")
+    """Why this observer holds nothing any more and refuses all use; None while it holds bits."""
 
     def _described(self) -> str:
         budget, spent = self.budget, f"{self.budget.spent:.3g} spent"
@@ -332,18 +336,16 @@ class Continual(Saveable):
     @contextmanager
     def sealed_state(self, insecure: bool) -> Iterator[Snapshot]:
         """The parts of the saved state; bits and observations keep still meanwhile."""
-        with self.held(), sealed(self._density, self._observed, insecure=insecure) as parts:
-            yield parts
+        with self.held(), self._density.sealed_state(insecure) as bits, Scratch() as scratch:
+            parameters = bytearray(observed_bytes(self._observed) + bits.parameters)
+            scratch.own(np.frombuffer(parameters, dtype=np.uint8))
+            walk_in(parameters)[:] = self._observed.drift_test.walk
+            yield bits._replace(kind=self.KIND, parameters=parameters)
 
     def bind_to(self, file: StateFile) -> None:
         """Write every change to the file, also changes of the bits: observer and bits share one lock."""
         super().bind_to(file)
         self._density._lock = self._lock
-
-    @property
-    def emptied(self) -> str | None:
-        """Why this observer holds nothing any more and refuses all use; None while it holds bits."""
-        return self._density.emptied
 
     def _empty(self, why: str) -> None:
         self._density._empty(why)
@@ -351,7 +353,21 @@ class Continual(Saveable):
     @classmethod
     def from_sealed(cls, parts: Snapshot, universe: Any = None) -> Self:
         """Make an observer of the parts of a saved state; their words become its bits."""
-        return cls._of_parts(*from_sealed(parts, universe))
+        if parts.kind != cls.KIND:
+            raise CorruptState("this is not the state of a Continual", code="other-estimator")
+        try:
+            observed, rest = observed_from(parts.parameters, parts.version)
+            density = Density.from_sealed(parts._replace(kind=Density.KIND, parameters=rest), universe)
+            test = observed.drift_test
+            if density.split != split_of(test.shares):
+                raise CorruptState("its bits have another plan")
+            if parts.version > 1:  # the bar follows from the plan, but for last digits, which differ between machines
+                bar = bar_for(observed.step, test.shares, density._law(), observed.planned, observed.beta)
+                if abs(test.bar - bar) > 1 + _ROUNDING * bar:
+                    raise CorruptState(f"its bar is {test.bar:,}, and its plan has {bar:,}")
+        except (PanPrivacyError, ValueError, ArithmeticError, struct.error) as error:
+            raise CorruptState(f"the state contradicts itself: {error}", code="state-contradictory") from error
+        return cls._of_parts(density, observed)
 
     @classmethod
     def _of_parts(cls, density: Density, observed: Observed) -> Self:

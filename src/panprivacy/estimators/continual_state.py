@@ -4,35 +4,32 @@ What an observer says: the published density now, and where its budget goes.
 """
 
 import struct
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from math import ceil, sqrt
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from panprivacy.checks import LARGEST_DELTA
 from panprivacy.display import Card, Rows, grid_of, html_of, text_of
-from panprivacy.errors import CorruptState, InvalidValue, NotPrivate, PanPrivacyError
+from panprivacy.errors import CorruptState, InvalidValue
 from panprivacy.estimates.errors import SampleDesign
 from panprivacy.estimates.estimate import Interval, Part, numbers
 from panprivacy.estimates.release import AnyRelease
-from panprivacy.estimators.continual_law import Shares, Workload, bar_for, best_shares, farthest_walk
+from panprivacy.estimators.continual_law import Shares, Workload, best_shares, farthest_walk
 from panprivacy.estimators.density import Density
 from panprivacy.memory.scratch import Scratch
-from panprivacy.privacy import coins as coin_sources
 from panprivacy.privacy.budget import RELEASE_STEPS, Ledger, Spending, Split, and_delta, noise_of, spent_under, steps_of
 from panprivacy.privacy.coins import ONE, Coins
 from panprivacy.privacy.noise import Laplace
 from panprivacy.privacy.noisy_counts import add_kept_noise, reaches
 from panprivacy.privacy.pairs import Pair
-from panprivacy.slots.choosing import choose_users, table_size
-from panprivacy.state import Snapshot
-from panprivacy.universe import Universe, ungrouped, universe_of
+from panprivacy.slots.choosing import choose_users
+from panprivacy.universe import Universe
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,9 +125,6 @@ def budget_of(shares: Shares, moves_made: int) -> ContinualBudget:
 # --- the state --------------------------------------------------------------------------------------------------------
 
 
-KIND = 4
-"""Which estimator a saved state is of; `Density` is 1, `DistinctCount` 2."""
-
 # epsilon, present, moves, three shares, bar, walk, step, beta, planned, insert-only, observed, published
 _WITHOUT_DELTA = struct.Struct("<dII3Qq8xddQ?Qd")
 # and: whether it only rises, delta
@@ -140,7 +134,6 @@ _WALK = struct.calcsize("<dII3Qq")  # where the walk is: copied from array to ar
 _UNUSED = 0.01  # of epsilon, that a plan leaves at most: the search for the best shares ends before the last digits
 _USABLE = 20.0  # the largest epsilon of which that holds: a coin of 32 bits cannot use more
 _NEVER = 1e-12  # the probability that an honest walk is refused
-_ROUNDING = 1e-6  # relative
 
 
 class DriftTest:
@@ -172,24 +165,6 @@ class DriftTest:
             return reaches(distance, threshold, Laplace(self.shares.test), coins)
 
 
-def new_bits(
-    universe: Any,
-    epsilon: float,
-    delta: float | None,
-    plan: Workload,
-    *,
-    sample: int | None,
-    memory: str | int | None,
-    coins: Coins | None,
-) -> tuple[Density, Shares]:
-    """Draw the bits of a new observer, whose size completes its plan."""
-    source = coin_sources.given(coins)
-    users = ungrouped(universe_of(universe), "a Continual")
-    size = table_size(users.size, sample, memory)
-    shares = best_shares(epsilon, replace(plan, size=size), delta)
-    return drawn_bits(users, size, shares, source), shares
-
-
 def drawn_bits(users: Universe, size: int, shares: Shares, source: Coins) -> Density:
     """Draw this number of bits by the shares of an observer."""
     slots = choose_users(users.size, size, None, None, source)
@@ -197,11 +172,11 @@ def drawn_bits(users: Universe, size: int, shares: Shares, source: Coins) -> Den
     return Density._of_parts(users, slots, Ledger(split_of(shares)), table, source, secure=True)
 
 
-def taken_over(est: Density, plan: Workload, check: Callable[[Shares], object]) -> tuple[Density, Shares]:
+def taken_over(est: Density, plan: Workload, bar_of: Callable[[Shares, SampleDesign], int]) -> tuple[Density, Shares]:
     """Take the bits and the budget of an estimator that has released nothing; it refuses all use afterwards.
 
-    `check` raises if the shares are no good, while the estimator still has its bits. Users may have been removed from
-    it, which its state does not tell: its shares are planned for any stream.
+    Whatever can go wrong with its shares goes wrong while it still has its bits. Users may have been removed from it,
+    which its state does not tell: its shares are planned for any stream.
     """
     if est.TABLE is not Density.TABLE:
         raise InvalidValue(
@@ -214,25 +189,18 @@ def taken_over(est: Density, plan: Workload, check: Callable[[Shares], object]) 
     est.check_unbound("taken over by a Continual")
     with est._lock:
         est._check_in_use()
-        ledger = est._ledger
-        if ledger.releases or ledger.split.intrusions:
+        ledger, split = est._ledger, est.split
+        if ledger.releases or split.intrusions:
             raise InvalidValue(
                 "only a Density that has released nothing, and plans no announced readings, can be taken over",
                 code="already-released",
             )
-        split, plan = ledger.split, replace(plan, size=est._slots.size, rising=False)
+        plan = replace(plan, size=est._slots.size, rising=False)
         shares = best_shares(split.epsilon, plan, split.delta or None, ledger.pair)
-        check(shares)
+        bar_of(shares, est._law())
         table = est._detach_table("this Density was taken over by a Continual, which holds its bits: use that one")
         ledger = Ledger(split_of(shares))
-        density = Density._of_parts(est._universe, est._slots, ledger, table, est._coins, secure=est.secure)
-    return density, shares
-
-
-def tracked_by(density: Density) -> SampleDesign:
-    """Whom the bits of an observer speak for."""
-    slots = density._slots
-    return SampleDesign(density._ledger.pair, slots.size, slots.users, slots.population)
+        return Density._of_parts(est._universe, est._slots, ledger, table, est._coins, secure=est.secure), shares
 
 
 def split_of(shares: Shares) -> Split:
@@ -256,16 +224,10 @@ class Observed:
     published: float = 0.0
 
 
-@contextmanager
-def sealed(density: Density, observed: Observed, *, insecure: bool) -> Iterator[Snapshot]:
-    """The parts of a saved observer, whose length depends on its plan alone; the bits keep still meanwhile."""
-    if not (density.secure or insecure):
-        raise NotPrivate(
-            "this observer used seeded coins and protects no user; insecure=True saves it all the same",
-            code="seeded-coins",
-        )
+def observed_bytes(observed: Observed) -> bytes:
+    """What an observer keeps beside its bits, in a length that never changes; the walk is left out."""
     shares = observed.drift_test.shares
-    head = _OBSERVER.pack(
+    return _OBSERVER.pack(
         shares.epsilon,
         shares.pair.present,
         shares.moves,
@@ -281,37 +243,16 @@ def sealed(density: Density, observed: Observed, *, insecure: bool) -> Iterator[
         shares.rising,
         shares.delta,
     )
-    with density.sealed_state(insecure) as bits, Scratch() as scratch:
-        parameters = bytearray(head + bits.parameters)
-        scratch.own(np.frombuffer(parameters, dtype=np.uint8))
-        _walk_in(parameters)[:] = observed.drift_test.walk
-        yield bits._replace(kind=KIND, parameters=parameters)
 
 
-def from_sealed(parts: Snapshot, universe: Any) -> tuple[Density, Observed]:
-    """Take an observer apart again, refusing what contradicts itself."""
-    if parts.kind != KIND:
-        raise CorruptState("this is not the state of a Continual", code="other-estimator")
-    try:
-        written = _OBSERVER if parts.version > 1 else _WITHOUT_DELTA
-        observed = _read(written, parts.parameters)
-        bits = parts._replace(kind=Density.KIND, parameters=parts.parameters[written.size :])
-        density = Density.from_sealed(bits, universe)
-        if density._ledger.split != split_of(observed.drift_test.shares):
-            raise CorruptState("its bits have another plan")
-        if parts.version > 1:
-            _check_bar(observed, density)
-    except (PanPrivacyError, ValueError, ArithmeticError, struct.error) as error:
-        raise CorruptState(f"the state contradicts itself: {error}", code="state-contradictory") from error
-    return density, observed
-
-
-def _walk_in(parameters: bytes | bytearray) -> NDArray[np.int64]:
-    """The walk, where it stands among the parameters."""
+def walk_in(parameters: bytes | bytearray) -> NDArray[np.int64]:
+    """The walk, where it stands among the parameters of a saved observer."""
     return np.frombuffer(parameters, dtype="<i8", count=1, offset=_WALK)
 
 
-def _read(written: struct.Struct, parameters: bytes | bytearray) -> Observed:
+def observed_from(parameters: bytes | bytearray, version: int) -> tuple[Observed, bytes | bytearray]:
+    """Read `observed_bytes` and the walk off the front of some bytes, and return the rest of them."""
+    written = _OBSERVER if version > 1 else _WITHOUT_DELTA
     (epsilon, present, moves, *rest) = written.unpack_from(parameters)
     threshold, test = (Fraction(steps, RELEASE_STEPS) for steps in rest[:2])
     value, bar, step, beta, planned, insert_only, observations, published, *law = rest[2:]
@@ -329,17 +270,10 @@ def _read(written: struct.Struct, parameters: bytes | bytearray) -> Observed:
     if rising and not delta and epsilon <= _USABLE and shares.loss(moves) < (1 - _UNUSED) * epsilon:
         raise CorruptState("its shares are planned for a stream with deletions, and it claims to have none")
     test_so_far = DriftTest(shares, bar)
-    test_so_far.walk[:] = walk = _walk_in(parameters)
+    test_so_far.walk[:] = walk = walk_in(parameters)
     farthest = farthest_walk(shares, observations, _NEVER)
     if not ((walk <= farthest) & (walk >= -farthest)).all():
         raise CorruptState("its walk is farther than its steps can have led")
     walk.fill(0)  # the parameters are not needed any more
-    return Observed(test_so_far, step, beta, planned, insert_only, observations, published)
-
-
-def _check_bar(observed: Observed, density: Density) -> None:
-    """Refuse a bar that does not follow from the plan, but for the last digits, which differ between machines."""
-    shares = observed.drift_test.shares
-    planned = bar_for(observed.step, shares, tracked_by(density), observed.planned, observed.beta)
-    if abs(observed.drift_test.bar - planned) > 1 + _ROUNDING * planned:
-        raise CorruptState(f"its bar is {observed.drift_test.bar:,}, and its plan has {planned:,}")
+    observed = Observed(test_so_far, step, beta, planned, insert_only, observations, published)
+    return observed, parameters[written.size :]

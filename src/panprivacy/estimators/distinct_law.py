@@ -141,10 +141,39 @@ class CountModel:
         The interval holds every n that a chi-squared test of one degree of freedom lets pass. It ends at infinity
         if the counts suggest more users than the levels can tell apart.
         """
-        curve = _Curve(self, noisy)
-        peak = curve.peak()
-        low, high = curve.ends(peak, level)
-        count = curve.n(peak)
+        from scipy.optimize import brentq
+        from scipy.special import chdtri
+
+        # The log-likelihood over n = unit*sinh(u), a scale that is even near zero and geometric far from it.
+        unit, (grid, middles, at_middles, fixed) = self.at_zero, self.grid
+
+        def slope(u: Reals, at: _Levels | None = None) -> Reals:
+            return self.score(noisy, self.at(unit * np.sinh(u)) if at is None else at) * unit * np.cosh(u)
+
+        heights = np.append(0.0, np.cumsum(slope(middles, at_middles).reshape(-1, len(_NODES)) @ _WEIGHTS * _STEP / 2))
+
+        def height(u: float) -> float:
+            start = min(max(int((u - grid[0]) / _STEP), 0), len(grid) - 1)
+            half = (u - grid[start]) / 2
+            return float(heights[start] + half * (slope(grid[start] + half * (1 + _NODES)) @ _WEIGHTS))
+
+        best = int(np.argmax(heights))
+        left, right = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
+        rising, falling = slope(np.array([left, right]))
+        peak = float(grid[best])
+        if rising > 0 > falling:  # else it is at the end of the grid
+            peak = float(brentq(lambda u: float(slope(np.array([u]))[0]), left, right, xtol=1e-9))
+        top, allowed = height(peak), float(chdtri(1, 1 - level))
+
+        def excess(u: float) -> float:
+            n = np.array([unit * sinh(u)])
+            return 2 * (top - height(u)) / float(self.fixed(n, self.at(n))[0]) - allowed
+
+        points = np.append(grid[2 * (top - heights) / fixed <= allowed], peak)
+        before, after = grid[grid < points.min()], grid[grid > points.max()]
+        low = unit * sinh(brentq(excess, before[-1], points.min(), xtol=1e-6)) if len(before) else -inf
+        high = unit * sinh(brentq(excess, points.max(), after[0], xtol=1e-6)) if len(after) else inf
+        count = unit * sinh(peak)
         return Estimate(count, self.stderr(count), (low, high), count, "users")
 
 
@@ -156,61 +185,6 @@ class _Levels(NamedTuple):
     """Derivatives of the means."""
     variances: Reals
     """Of the parts that are about normal: the ones, and Gaussian noise."""
-
-
-class _Curve:
-    """The log-likelihood over ``n = unit*sinh(u)``, a scale that is even near zero and geometric far from it."""
-
-    def __init__(self, model: CountModel, noisy: Reals) -> None:
-        self._model, self._noisy = model, noisy
-        self._unit = model.at_zero
-        self._grid, middles, levels, self._grid_fixed = model.grid
-        slopes = self._slope(middles, levels).reshape(-1, len(_NODES))
-        self._heights = np.append(0.0, np.cumsum(slopes @ _WEIGHTS * _STEP / 2))
-
-    def n(self, u: float) -> float:
-        """The count at a point of the scale."""
-        return self._unit * sinh(u)
-
-    def peak(self) -> float:
-        """Where the likelihood is largest."""
-        from scipy.optimize import brentq
-
-        best = int(np.argmax(self._heights))
-        left, right = self._grid[max(best - 1, 0)], self._grid[min(best + 1, len(self._grid) - 1)]
-        rising, falling = self._slope(np.array([left, right]))
-        if not rising > 0 > falling:  # the end of the grid
-            return float(self._grid[best])
-        return float(brentq(lambda u: float(self._slope(np.array([u]))[0]), left, right, xtol=1e-9))
-
-    def ends(self, peak: float, level: float) -> tuple[float, float]:
-        """The least and the largest n whose likelihood ratio to the peak passes at this level."""
-        from scipy.optimize import brentq
-        from scipy.special import chdtri
-
-        top, allowed = self._height(peak), float(chdtri(1, 1 - level))
-
-        def excess(u: float) -> float:
-            n = np.array([self.n(u)])
-            return 2 * (top - self._height(u)) / float(self._model.fixed(n, self._model.at(n))[0]) - allowed
-
-        inside = 2 * (top - self._heights) / self._grid_fixed <= allowed
-        points = np.append(self._grid[inside], peak)
-        before, after = self._grid[self._grid < points.min()], self._grid[self._grid > points.max()]
-        low = self.n(brentq(excess, before[-1], points.min(), xtol=1e-6)) if len(before) else -inf
-        high = self.n(brentq(excess, points.max(), after[0], xtol=1e-6)) if len(after) else inf
-        return low, high
-
-    def _slope(self, u: Reals, levels: _Levels | None = None) -> Reals:
-        """Derivative of the log-likelihood by u."""
-        at = self._model.at(self._unit * np.sinh(u)) if levels is None else levels
-        return self._model.score(self._noisy, at) * self._unit * np.cosh(u)
-
-    def _height(self, u: float) -> float:
-        """The log-likelihood at u: its value at the grid point below, and the integral from there."""
-        start = min(max(int((u - self._grid[0]) / _STEP), 0), len(self._grid) - 1)
-        half = (u - self._grid[start]) / 2
-        return float(self._heights[start] + half * (self._slope(self._grid[start] + half * (1 + _NODES)) @ _WEIGHTS))
 
 
 def total(parts: Sequence[Estimate]) -> Estimate:
@@ -294,10 +268,8 @@ def relative_error(pair: Pair, buckets: int, noise: Noise) -> float:
     return model_of(pair, 24, buckets, noise).stderr(count) / count
 
 
-@lru_cache(maxsize=64)
-def model_of(pair: Pair, levels: int, buckets: int, noise: Noise, share: float = 1.0) -> CountModel:
-    """The law of the counts of such a table, kept for the next release."""
-    return CountModel(pair, levels, buckets, noise, share)
+model_of = lru_cache(maxsize=64)(CountModel)
+"""The law of the counts of such a table, kept for the next release."""
 
 
 def relative_stderr(model: CountModel, count: float) -> float:
