@@ -15,6 +15,7 @@ from panprivacy import state
 from panprivacy.checks import check_level
 from panprivacy.display import Card, Rows, grid_of, html_of, warning_of
 from panprivacy.errors import CorruptState, InvalidType, NotPrivate, OtherUniverse, PanPrivacyError
+from panprivacy.estimates.estimate import OfPart
 from panprivacy.estimates.release import Cost
 from panprivacy.kernels import load_kernels, load_kernels_of
 from panprivacy.memory import ownership
@@ -493,25 +494,19 @@ class Estimator(Saveable, Generic[R]):
         """Where epsilon goes: shares, spent, left, and the exact total."""
         return self._ledger.budget
 
+    split: ClassVar[OfPart[Split]] = OfPart("_ledger")
+    """How the budget is split between the state and its releases."""
+
+    epsilon: ClassVar[OfPart[float]] = OfPart("split")
+    """The total budget."""
+
+    delta: ClassVar[OfPart[float]] = OfPart("split")
+    """The probability, at most, with which more than epsilon is lost: 0 unless it was given and is of use."""
+
     @property
     def secure(self) -> bool:
         """Whether every coin so far came from the operating system."""
         return self._drawn_securely and self._coins.secure
-
-    @property
-    def split(self) -> Split:
-        """How the budget is split between the state and its releases."""
-        return self._ledger.split
-
-    @property
-    def epsilon(self) -> float:
-        """The total budget."""
-        return self._ledger.split.epsilon
-
-    @property
-    def delta(self) -> float:
-        """The probability, at most, with which more than epsilon is lost: 0 unless it was given and is of use."""
-        return self._ledger.split.delta
 
     @property
     def universe(self) -> Universe:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from panprivacy.display import Rows, counted, format_bytes
 from panprivacy.errors import CannotMerge, InvalidValue, PanPrivacyError
+from panprivacy.estimates.estimate import OfPart
 from panprivacy.estimators.base import Estimator
 from panprivacy.memory.intrinsics import wipe_stack
 from panprivacy.memory.scratch import Scratch
@@ -39,15 +40,11 @@ class UniverseEstimator(Estimator[R]):
     _slots: Any
     _table: Any
 
-    @property
-    def users(self) -> int:
-        """How many users own a bit, or a counter and a bit."""
-        return int(self._slots.users)
+    users: ClassVar[OfPart[int]] = OfPart("_slots")
+    """How many users own a bit, or a counter and a bit."""
 
-    @property
-    def population(self) -> int:
-        """How many users of the universe the bits speak for: the users of a shard, or all."""
-        return int(self._slots.population)
+    population: ClassVar[OfPart[int]] = OfPart("_slots")
+    """How many users of the universe the bits speak for: the users of a shard, or all."""
 
     @property
     def bits(self) -> range:
@@ -260,10 +257,8 @@ class PartedEstimator(Estimator[R]):
     _slots: PermutedParts
     _table: Table
 
-    @property
-    def users(self) -> int:
-        """How many users own a bit."""
-        return self._slots.users
+    users: ClassVar[OfPart[int]] = OfPart("_slots")
+    """How many users own a bit."""
 
     @property
     def groups(self) -> tuple[Label, ...]:
