@@ -27,7 +27,7 @@ from panprivacy.memory.threads import CHUNK
 from panprivacy.periods import DAY, MOST_DAYS, Periods, days_of, moment_of, told_length, told_time, zone_of
 from panprivacy.privacy import coins as coin_sources
 from panprivacy.privacy import composition
-from panprivacy.privacy.budget import Ledger, Published, Split, and_delta, budget_of
+from panprivacy.privacy.budget import Published, Split, and_delta, budget_of
 from panprivacy.privacy.coins import Coins
 from panprivacy.privacy.splitting import best_split
 from panprivacy.registry import Traits
@@ -275,8 +275,7 @@ class ActiveUsers(TimedUpdates[ActivesRelease], Tabular, PartedEstimator[Actives
         slots = choose_parts(users.size, size, days, key, source, runs=phases, named=named, groups=ranges)
         answers = days * (len(ranges.labels) if ranges else 1)
         split = best_split(check_epsilon(epsilon), max(slots.size // answers, 1), days, 0, delta)
-        table = self.TABLE.drawn(slots.size, split.pair, source)
-        self._assemble(users, slots, Ledger(split), table, source)
+        self._start(users, slots, split, source)
 
     def _prepare(self) -> None:
         self._phases = [self._slots.part(i) for i in range(self.days)]

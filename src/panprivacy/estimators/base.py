@@ -26,6 +26,7 @@ from panprivacy.privacy import coins as coin_sources
 from panprivacy.privacy.budget import Budget, Ledger, Published, Split, and_delta, budget_of
 from panprivacy.privacy.coins import Coins
 from panprivacy.privacy.noisy_counts import add_noise, load_noise
+from panprivacy.privacy.pairs import Pair
 from panprivacy.registry import Traits
 from panprivacy.slots import SlotMap
 from panprivacy.state import BoundLock, Snapshot, StateFile, seal
@@ -206,6 +207,14 @@ class Estimator(Saveable, Generic[R]):
         ownership.give_lock(self)
         ownership.register(self)
         self._prepare()
+
+    def _start(self, universe: Universe, slots: Any, split: Split, coins: Coins) -> None:
+        """Draw a table in which no user has appeared, and begin with it."""
+        self._assemble(universe, slots, Ledger(split), self._drawn_table(slots, split.pair, coins), coins)
+
+    @classmethod
+    def _drawn_table(cls, slots: Any, pair: Pair, coins: Coins) -> Any:
+        return cls.TABLE.drawn(slots.size, pair, coins, *_limit_of(slots))
 
     def _prepare(self) -> None:
         """Make what follows from the parts, before there is any event."""
@@ -475,10 +484,6 @@ class Estimator(Saveable, Generic[R]):
         del self._table
         return table
 
-    def _attach_table(self, table: Any) -> None:
-        """Take back what `_detach_table` gave."""
-        self._table, self._gone = table, None
-
     def _empty(self, why: str) -> None:
         if self._gone is None:
             self._detach_table(why).wipe()
@@ -560,7 +565,10 @@ class Estimator(Saveable, Generic[R]):
         if parts.kind != cls.KIND:
             raise CorruptState(f"this is not the state of a {cls.__name__}", code="other-estimator")
         return cls.from_state_with_table(
-            parts, universe, lambda slots, _: cls._saved_table(slots, parts.words), coin_sources.system
+            parts,
+            universe,
+            lambda slots, _: cls.TABLE.from_words(slots.size, parts.words, *_limit_of(slots)),
+            coin_sources.system,
         )
 
     @classmethod
@@ -581,7 +589,7 @@ class Estimator(Saveable, Generic[R]):
             raise CorruptState(f"the state contradicts itself: {error}", code="state-contradictory") from error
         return est
 
-    @classmethod
-    def _saved_table(cls, slots: SlotMap, words: NDArray[np.uint64]) -> Bits:
-        """The table of these slots that was saved."""
-        return cls.TABLE.from_words(slots.size, words)
+
+def _limit_of(slots: Any) -> tuple[int, ...]:
+    """What a table is told besides its size: how far counters count, if the slots have counters."""
+    return (slots.up_to,) if hasattr(slots, "up_to") else ()

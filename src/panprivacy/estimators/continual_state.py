@@ -167,9 +167,9 @@ class DriftTest:
 
 def drawn_bits(users: Universe, size: int, shares: Shares, source: Coins) -> Density:
     """Draw this number of bits by the shares of an observer."""
-    slots = choose_users(users.size, size, None, None, source)
-    table = Density.TABLE.drawn(slots.size, shares.pair, source)
-    return Density._of_parts(users, slots, Ledger(split_of(shares)), table, source, secure=True)
+    density = Density.__new__(Density)
+    density._start(users, choose_users(users.size, size, None, None, source), split_of(shares), source)
+    return density
 
 
 def taken_over(est: Density, plan: Workload, bar_of: Callable[[Shares, SampleDesign], int]) -> tuple[Density, Shares]:

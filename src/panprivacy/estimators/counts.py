@@ -14,12 +14,11 @@ from panprivacy.estimates.frequency import Frequencies, MeanErrors, ShareErrors,
 from panprivacy.estimators.known import UniverseEstimator
 from panprivacy.memory.scratch import Scratch
 from panprivacy.privacy import coins as coin_sources
-from panprivacy.privacy.budget import Ledger
 from panprivacy.privacy.coins import Coins
 from panprivacy.privacy.pairs import Pair
 from panprivacy.privacy.splitting import best_split
 from panprivacy.registry import Traits
-from panprivacy.slots import Ranges, SlotMap
+from panprivacy.slots import Ranges
 from panprivacy.slots.choosing import choose_slots
 from panprivacy.slots.users import CountedSlots, with_counters
 from panprivacy.table import Counters
@@ -143,15 +142,10 @@ class Counts(UniverseEstimator[FrequencyRelease]):
         places = None if only else up_to
         planned = check_whole(releases, "releases")
         split = best_split(check_epsilon(epsilon), chosen.each, planned, delta=delta, up_to=places)
-        slots = with_counters(chosen.slots, up_to)
-        table = self.TABLE.drawn(slots.size, split.pair, source, up_to)
-        self._assemble(chosen.users, slots, Ledger(split), table, source)
+        self._start(chosen.users, with_counters(chosen.slots, up_to), split, source)
 
     def _differences(self, other: Self) -> list[str]:
         return ([] if self.up_to == other.up_to else ["up_to"]) + super()._differences(other)
-
-    def _drawn_table(self, slots: Any) -> Counters:
-        return Counters.drawn(slots.size, self._ledger.pair, self._coins, self.up_to)
 
     def rerandomize(self) -> NoReturn:
         """Refuse: two readings of a counter tell how often its user came in between."""
@@ -260,8 +254,3 @@ class Counts(UniverseEstimator[FrequencyRelease]):
             raise InvalidValue(f"counters up to {up_to} are not possible", code="up-to-range")
         known, slots = super()._from_parameters(parameters[:-1], universe)
         return known, with_counters(slots, up_to)
-
-    @classmethod
-    def _saved_table(cls, slots: SlotMap, words: NDArray[np.uint64]) -> Counters:
-        assert isinstance(slots, CountedSlots)
-        return Counters.from_words(slots.size, words, slots.up_to)

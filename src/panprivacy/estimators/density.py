@@ -11,7 +11,7 @@ from panprivacy.display import Rows, format_bytes
 from panprivacy.estimates import ErrorModel, Release
 from panprivacy.estimators.known import UniverseEstimator
 from panprivacy.privacy import coins as coin_sources
-from panprivacy.privacy.budget import Ledger, Split
+from panprivacy.privacy.budget import Split
 from panprivacy.privacy.coins import Coins
 from panprivacy.privacy.pairs import Pair
 from panprivacy.privacy.splitting import best_split
@@ -125,14 +125,14 @@ class Density(UniverseEstimator[Release]):
         delta = check_delta(delta)
         plan = check_whole(releases, "releases"), check_whole(intrusions, "intrusions")
         split = best_split(check_epsilon(epsilon), chosen.each, *plan, delta)
-        table = self.TABLE.drawn(chosen.slots.size, split.pair, source)
-        self._assemble(chosen.users, chosen.slots, Ledger(split), table, source)
+        self._start(chosen.users, chosen.slots, split, source)
 
     @classmethod
     def of_one_user(cls, split: Split, coins: Coins) -> Self:
         """An estimator of one user with this split of a budget, which an auditor can enumerate."""
-        table = Table.drawn(1, split.pair, coins)
-        return cls._of_parts(Range(1), AllUsers(1, 0, 1), Ledger(split), table, coins, secure=coins.secure)
+        est = cls.__new__(cls)
+        est._start(Range(1), AllUsers(1, 0, 1), split, coins)
+        return est
 
     # --- what leaves --------------------------------------------------------------------------------------------
 

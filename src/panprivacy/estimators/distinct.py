@@ -30,7 +30,7 @@ from panprivacy.estimators.distinct_law import (
 from panprivacy.estimators.merge import union_pair, united
 from panprivacy.memory.scratch import Scratch
 from panprivacy.privacy import coins as coin_sources
-from panprivacy.privacy.budget import Ledger, Published
+from panprivacy.privacy.budget import Published
 from panprivacy.privacy.coins import Coins
 from panprivacy.privacy.pairs import Pair
 from panprivacy.privacy.splitting import best_split
@@ -156,7 +156,7 @@ class DistinctCount(Estimator[CountRelease]):
         check_key(key)
         split = best_split(epsilon, width, *plan)
         users = OpenUniverse(key or drawn_key(source), ids)
-        self._assemble(users, slots, Ledger(split), Table.drawn(slots.size, split.pair, source), source)
+        self._start(users, slots, split, source)
 
     def _prepare(self) -> None:
         import polars_hash  # noqa: F401 - loaded now, and Polars with it: at the first event they would tell of it

@@ -193,7 +193,7 @@ class UniverseEstimator(Estimator[R]):
         """Draw a table for a larger universe, move the bits of all earlier users into it, and wipe the old table."""
         groups, before = universe.groups if isinstance(universe, Users) else None, self._table
         slots = replace(self._slots, universe=universe.size, first=0, size=universe.size, groups=groups)
-        table = self._drawn_table(slots)
+        table = self._drawn_table(slots, self._ledger.pair, self._coins)
         try:
             with Scratch() as scratch:
                 for start in range(0, before.size, CHUNK):
@@ -208,10 +208,6 @@ class UniverseEstimator(Estimator[R]):
         self._ledger = self._ledger.with_releases(self._ledger.releases)
         before.wipe()
         wipe_stack()
-
-    def _drawn_table(self, slots: Any) -> Any:
-        """A table for these slots in which no user has appeared."""
-        return Table.drawn(slots.size, self._ledger.pair, self._coins)
 
     # --- what it says of itself ---------------------------------------------------------------------------------
 

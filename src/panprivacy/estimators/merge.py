@@ -161,7 +161,7 @@ def merge(parts: Sequence[E], *more: object, overlapping: bool = False) -> E:
                 )
         except BaseException:  # interrupted: the parts get their tables back, and stay as they were
             for part, table in zip(parts, tables, strict=True):
-                part._attach_table(table)
+                part._table, part._gone = table, None
             merged.end("the merge was interrupted, and its parts have kept their bits")
             raise
         for table in tables:

@@ -20,7 +20,7 @@ from panprivacy.estimators.known import PartedEstimator
 from panprivacy.memory.intrinsics import wipe_stack
 from panprivacy.memory.scratch import Scratch
 from panprivacy.privacy import coins as coin_sources
-from panprivacy.privacy.budget import Ledger, Published
+from panprivacy.privacy.budget import Published
 from panprivacy.privacy.coins import Coins
 from panprivacy.privacy.splitting import best_split
 from panprivacy.registry import Traits
@@ -125,9 +125,8 @@ class Retention(Tabular, PartedEstimator[Release | RetentionRelease]):
         each = max(size // (len(ranges.labels) if ranges else 1), 1)
         split = best_split(check_epsilon(epsilon), each, planned + 1, 0, delta)
         slots = choose_parts(users.size, size, PARTS, key, source, runs=(_MAIN, _CONTROL), groups=ranges)
-        table = self.TABLE.drawn(slots.size, split.pair, source)
         self._newcomers = check_flag(newcomers, "newcomers")
-        self._assemble(users, slots, Ledger(split), table, source)
+        self._start(users, slots, split, source)
 
     # --- periods ------------------------------------------------------------------------------------------------
 

@@ -261,7 +261,7 @@ def _chosen(ids: Any, categories: Any, rows: Any, scratch: Scratch) -> tuple[Any
     return chosen_rows(ids, rows, scratch), of
 
 
-R = TypeVar("R")
+R = TypeVar("R", bound=Any)
 """What a release of the estimators is."""
 
 _MOST_SHOWN = 8  # closed windows that a display has room for
@@ -277,23 +277,20 @@ class Window(Tabular, Generic[R]):
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain numbers and text, for JSON."""
-        release: Any = self.release
-        return {"start": self.start.isoformat(), "end": self.end.isoformat(), **release.to_dict()}
+        return {"start": self.start.isoformat(), "end": self.end.isoformat(), **self.release.to_dict()}
 
     def to_polars(self) -> "pl.DataFrame":
         """The frame of its release, with the start and the end of the window in every row."""
         import polars as pl
 
-        release: Any = self.release
-        frame: pl.DataFrame = release.to_polars()
+        frame: pl.DataFrame = self.release.to_polars()
         return frame.select(
             pl.lit(self.start).alias("start"), pl.lit(self.end).alias("end"), pl.exclude("start", "end")
         )
 
     def plot(self, path: str | Path | None = None, *, ax: "Axes | None" = None) -> "Axes":
         """Draw its release, and return Matplotlib's axes; with a path also into a file."""
-        release: Any = self.release
-        drawn: Axes = release.plot(path, ax=ax)
+        drawn: Axes = self.release.plot(path, ax=ax)
         return drawn
 
     def card(self) -> Card:
@@ -417,7 +414,7 @@ class Windows(TimedUpdates[Window[R]], Tabular, Generic[R]):
 
         The state may be read once in every window; `readings` limits the number of windows in which it is read.
         """
-        return composition.loss(self._open._ledger.split, windows, readings)
+        return composition.loss(self._open.split, windows, readings)
 
     def delta(self, windows: int = 1, *, readings: int | None = None) -> float:
         """The probability, at most, that such a user loses more than `loss`: the delta of each window that is read.
@@ -427,12 +424,12 @@ class Windows(TimedUpdates[Window[R]], Tabular, Generic[R]):
         >>> days.delta(), round(days.delta(windows=7), 12), days.delta(windows=7, readings=1)
         (1e-09, 7e-09, 1e-09)
         """
-        return composition.delta(self._open._ledger.split, windows, readings)
+        return composition.delta(self._open.split, windows, readings)
 
     @property
     def unread_loss(self) -> float:
         """The loss of a window by its releases alone, without a reading."""
-        return composition.unread_loss(self._open._ledger.split)
+        return composition.unread_loss(self._open.split)
 
     __copy__: Callable[[Any], NoReturn] = ownership.refuse_copy
 
@@ -464,7 +461,12 @@ class Windows(TimedUpdates[Window[R]], Tabular, Generic[R]):
         """Close all windows before this one; whatever fails, no window is half closed."""
         while self._now < window:
             following = self._make()  # first: if it fails, the window that is over stays open
-            _check_same_plan(self._open, following)
+            if self._open.split != following.split:  # `loss` states what several windows of one plan lose
+                raise NotPrivate(
+                    "the estimator of the next window has another budget or another number of users than the open one, "
+                    "so that the loss of several windows would be stated wrongly; begin new Windows with it",
+                    code="windows-differ",
+                )
             release = self._last_release()
             self._ended.append(Window(*self._periods.bounds(self._now), release))
             over, self._open = self._open, following
@@ -479,16 +481,6 @@ class Windows(TimedUpdates[Window[R]], Tabular, Generic[R]):
             if self._open.last is None:
                 raise
             return self._open.last
-
-
-def _check_same_plan(before: Any, following: Any) -> None:
-    """Refuse a window of another budget: `loss` states what several windows of one plan lose."""
-    if before._ledger.split != following._ledger.split:
-        raise NotPrivate(
-            "the estimator of the next window has another budget or another number of users than the open one, so that "
-            "the loss of several windows would be stated wrongly; begin new Windows with it",
-            code="windows-differ",
-        )
 
 
 def _check_maker(make: Any) -> None:
