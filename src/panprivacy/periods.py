@@ -525,9 +525,10 @@ class Periods:
 
     @property
     def every(self) -> str:
-        """The length, for people."""
+        """The length, for people, and whose clocks say when a period begins."""
         months = {months: name for name, (_, months) in CALENDAR.items() if months}
-        return f"a {months[self.months]}" if self.months else told_length(self.length)
+        length = f"a {months[self.months]}" if self.months else told_length(self.length)
+        return length if self.zone == "UTC" else f"{length} in {self.zone}"
 
     @property
     def _even(self) -> bool:

@@ -24,10 +24,10 @@ from panprivacy.estimators.windows import TimedUpdates
 from panprivacy.memory.intrinsics import wipe_stack
 from panprivacy.memory.scratch import Scratch
 from panprivacy.memory.threads import CHUNK
-from panprivacy.periods import DAY, MOST_DAYS, Periods, days_of, moment_of, told_length, told_time, zone_of
+from panprivacy.periods import MOST_DAYS, Periods, days_of, moment_of, told_time, zone_of
 from panprivacy.privacy import coins as coin_sources
 from panprivacy.privacy import composition
-from panprivacy.privacy.budget import Published, Split, and_delta, budget_of
+from panprivacy.privacy.budget import Published, Split, and_delta
 from panprivacy.privacy.coins import Coins
 from panprivacy.privacy.splitting import best_split
 from panprivacy.registry import Traits
@@ -61,17 +61,6 @@ class Days(Periods):
     """The day that is open, from 0."""
     booked: bool = False
     """Whether the release of that day is spent."""
-
-    @property
-    def every(self) -> str:
-        """The length of a day, for people."""
-        where = "" if self.zone == "UTC" else f" in {self.zone}"
-        return ("24 hours" if self.length == DAY and not where else told_length(self.length)) + where
-
-    @property
-    def now(self) -> str:
-        """When the open day started, for people."""
-        return told_time(self.bounds(self.open)[0])
 
 
 Phase: TypeAlias = UserSample | PartOfGroup
@@ -425,33 +414,22 @@ class ActiveUsers(TimedUpdates[ActivesRelease], Tabular, PartedEstimator[Actives
     def _interpret(self, published: Published) -> ActivesRelease:
         by_group = DayCounts.of(published, self.days)
         day = by_group[0].day
-        budget = budget_of(self._ledger.split, min(day + 1, self.days), 0)
-        cost = Cost(
-            level=published.level,
-            number=day + 1,
-            epsilon_spent=budget.spent,
-            delta_spent=budget.delta_spent,
-            secure=self.secure,
-        )
-        if not self.groups:
-            return self._row(by_group[0], self._phases, cost)
-        rows = tuple(
-            self._row(by_group[i], self._phases_of(i), cost, group=self.groups[i]) for i in range(len(by_group))
-        )
-        whole = self._row(DayCounts.together(by_group), self._phases_of(None), cost, times=len(by_group))
-        return replace(whole, groups=rows)
+        cost = self._cost_of(published._replace(number=min(day + 1, self.days)))
+        cost = replace(cost, number=day + 1, epsilon_remaining=None)  # each cycle has a budget of its own
+        rows = tuple(self._row(by_group[i], cost, i, label) for i, label in enumerate(self.groups))
+        return replace(self._row(DayCounts.together(by_group), cost), groups=rows)
 
-    def _phases_of(self, group: int | None) -> list[PartOfGroup]:
-        return [self._slots.part_of(group, phase) for phase in range(self.days)]
+    def _phases_of(self, number: int | None) -> Sequence[Phase]:
+        return [self._slots.part_of(number, phase) for phase in range(self.days)] if self.groups else self._phases
 
     def _row(
-        self, counts: DayCounts, phases: Sequence[Phase], cost: Cost, group: Label | None = None, times: int = 1
+        self, counts: DayCounts, cost: Cost, number: int | None = None, group: Label | None = None
     ) -> ActivesRelease:
         """What the counts of a group, or of all users, say."""
-        split, level = self._ledger.split, cost.level
+        split, phases, times = self.split, self._phases_of(number), self._answers if number is None else 1
         start, end = self._periods.bounds(counts.day)
-        shares = shares_of(counts, phases, split, level, times)
-        sticky = stickiness_of(counts, phases, split, level=level, length=self.every, times=times)
+        shares = shares_of(counts, phases, split, cost.level, times)
+        sticky = stickiness_of(counts, phases, split, level=cost.level, length=self.every, times=times)
         universe = phases[0].universe
         return ActivesRelease(
             estimates=ActivesRelease.of_shares(shares, sticky, self.every, universe),
@@ -485,9 +463,8 @@ class ActiveUsers(TimedUpdates[ActivesRelease], Tabular, PartedEstimator[Actives
     def stderr_at(self, share: float, group: Label | None = None) -> float:
         """The standard error of a share of active users, of all or of one group, in any but the first cycle."""
         number = None if group is None else self._slots.group_number(group)
-        phases: Sequence[Phase] = self._phases_of(number) if self.groups else self._phases
         times = self._answers if group is None else 1
-        laws = [errors_of([phase], self._ledger.split, times) for phase in phases]
+        laws = [errors_of([phase], self.split, times) for phase in self._phases_of(number)]
         return max(float(law.stderr(share)) if law.users else inf for law in laws)
 
     @property
@@ -502,14 +479,14 @@ class ActiveUsers(TimedUpdates[ActivesRelease], Tabular, PartedEstimator[Actives
     def _described(self) -> str:
         return (
             f"<{type(self).__name__} of {self._tracked()}, the last 1 to {self.days} days of {self._periods.every}, "
-            f"now {self._periods.now}; epsilon {self.epsilon:g}{and_delta(self.delta)} in a cycle{self._unsafe()}>"
+            f"now {told_time(self.day)}; epsilon {self.epsilon:g}{and_delta(self.delta)} in a cycle{self._unsafe()}>"
         )
 
     def _rows(self) -> Rows:
         return (
             ("universe", self._universe.describe()),
             ("tracked", f"{self.users:,} users in {format_bytes(self.memory)}, in {self.days} phases"),
-            ("now", f"day {self._periods.open + 1:,}, from {self._periods.now} on, of {self._periods.every}"),
+            ("now", f"day {self._periods.open + 1:,}, from {told_time(self.day)} on, of {self._periods.every}"),
             *((name, text + " in a cycle" * (name == "total")) for name, text in self.budget.card().rows),
             ("error", f"± {self.stderr_at(0.5):.4f} (standard error of a half)"),
         )
