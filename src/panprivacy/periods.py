@@ -8,6 +8,7 @@ one by one.
 
 import re
 import time as clock
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
@@ -82,22 +83,16 @@ def parse_period(text: str) -> float:
         raise InvalidValue(f"period {text!r} is not understood; {_WRITTEN}", code="period-format")
     number, unit = match.groups()
     if unit not in _UNITS:
-        raise InvalidValue(f"period {text!r}{_doubt(number, unit)}", code="period-unit")
+        days = f"{30 * float(number):g}d for {30 * float(number):g} days, or month for months of the calendar"
+        doubt = f": there is no unit {unit!r}; {_WRITTEN}" if unit else f" has no unit; {_WRITTEN}"
+        if unit == "M":
+            doubt = f": is that minutes or months? Write {number}m for minutes, {days}"
+        elif unit.lower() in _MONTHS:
+            doubt = f": months have 28 to 31 days; write {days}"
+        elif unit.lower() in _UNITS:
+            doubt = f": units are written in lower case, {number}{unit.lower()}"
+        raise InvalidValue(f"period {text!r}{doubt}", code="period-unit")
     return float(number) * _UNITS[unit]
-
-
-def _doubt(number: str, unit: str) -> str:
-    """The doubt about a unit, and what to write instead."""
-    if not unit:
-        return f" has no unit; {_WRITTEN}"
-    days, months = f"{30 * float(number):g}d for {30 * float(number):g} days", "month for months of the calendar"
-    if unit == "M":
-        return f": is that minutes or months? Write {number}m for minutes, {days}, or {months}"
-    if unit.lower() in _MONTHS:
-        return f": months have 28 to 31 days; write {days}, or {months}"
-    if unit.lower() in _UNITS:
-        return f": units are written in lower case, {number}{unit.lower()}"
-    return f": there is no unit {unit!r}; {_WRITTEN}"
 
 
 def in_calendar(period: Any) -> bool:
@@ -242,11 +237,8 @@ def _zone_named(name: str) -> Zone:
     changes, offsets = [], [offset(0)]
     for week in range(_WEEK, _ZONES_END, _WEEK):  # clocks change at most once in a week
         if offset(week) != offsets[-1]:
-            before, after = week - _WEEK, week
-            while after - before > 1:
-                middle = (before + after) // 2
-                before, after = (middle, after) if offset(middle) == offsets[-1] else (before, middle)
-            changes.append(after)
+            seconds = range(week - _WEEK, week)
+            changes.append(seconds.start + bisect_left(seconds, True, key=lambda at: offset(at) != offsets[-1]))
             offsets.append(offset(week))
     return Zone(name, np.array(changes, dtype=np.int64) * SECOND, np.array(offsets, dtype=np.int64) * SECOND)
 
@@ -501,9 +493,9 @@ class Periods:
         Without a start they are counted from Monday, 5 January 1970, on: no event decides their bounds.
         """
         moment = moment_of(_MONDAY if start is None else start, tz)
-        return (
-            cls.around(moment, every, tz) if in_calendar(every) else cls(moment, length_of(every), 0, zone_of(tz).name)
-        )
+        if in_calendar(every):
+            return cls.around(moment, every, tz)
+        return cls(moment, length_of(every), 0, zone_of(tz).name)
 
     @classmethod
     def around(cls, moment: int, every: str | float | timedelta, tz: str | None = None) -> Self:
@@ -653,16 +645,15 @@ class PeriodRows:
 # --- which period a row counts in -----------------------------------------------------------------------------------
 
 
+@dataclass(eq=False)
 class Untimely(Exception):
     """A row that refuses its batch. The caller turns it into an error in its own words."""
 
-    def __init__(self, row: int, period: int, reached: int, *, early: bool) -> None:
-        super().__init__()
-        self.row: int = row
-        self.period: int = period
-        self.early: bool = early
-        self.reached = reached
-        """The last period that the rows of the batch reach, or the open one if the row is late."""
+    row: int
+    period: int
+    reached: int
+    """The last period that the rows of the batch reach, or the open one if the row is late."""
+    early: bool
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from panprivacy import state
 from panprivacy.checks import check_level
 from panprivacy.display import Card, Rows, grid_of, html_of, warning_of
-from panprivacy.errors import CorruptState, InvalidType, NotPrivate, OtherUniverse, PanPrivacyError
+from panprivacy.errors import CannotMerge, CorruptState, InvalidType, NotPrivate, OtherUniverse, PanPrivacyError
 from panprivacy.estimates.estimate import OfPart
 from panprivacy.estimates.release import Cost
 from panprivacy.kernels import load_kernels, load_kernels_of
@@ -191,6 +191,12 @@ class Estimator(Saveable, Generic[R]):
     REPEATABLE: ClassVar[bool] = Table.repeatable
     """Whether a batch that is fed twice is as good as fed once."""
 
+    NOT_MERGED: ClassVar[str]
+    """Why estimators of this class cannot be merged, if they cannot."""
+
+    NOT_REDRAWN: ClassVar[str] = ""
+    """Why no announced readings are planned, if none are."""
+
     _gone: str | None = None  # why the table is not here any more
 
     def _assemble(
@@ -240,9 +246,9 @@ class Estimator(Saveable, Generic[R]):
             self._ledger = other._ledger
 
     @classmethod
-    @abstractmethod
-    def _merged(cls, parts: Sequence[Self], *, overlapping: bool) -> Self:
+    def _merged(cls, parts: Sequence[Self], *, overlapping: bool) -> Self:  # noqa: ARG003
         """Make one estimator of several of this class, whose locks are held, or say why that cannot be."""
+        raise CannotMerge(cls.NOT_MERGED, code="not-mergeable")
 
     @abstractmethod
     def _counts(self, scratch: Scratch) -> NDArray[np.int64]:
@@ -451,6 +457,8 @@ class Estimator(Saveable, Generic[R]):
         """
         with self._lock:
             self._check_in_use()
+            if self.NOT_REDRAWN:
+                raise PanPrivacyError(self.NOT_REDRAWN, code="no-rerandomize")
             self._ledger.check_redraw()
             with self._table.restored_on_error():
                 self._table.flip_each(self._ledger.split.flip, self._coins)

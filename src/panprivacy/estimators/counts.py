@@ -1,14 +1,14 @@
 """`Counts`: how often do people appear?"""
 
 from collections.abc import Iterable, Iterator
-from typing import Any, ClassVar, Literal, NoReturn, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from panprivacy.checks import check_delta, check_epsilon, check_whole
 from panprivacy.display import Rows, format_bytes
-from panprivacy.errors import InvalidValue, PanPrivacyError
+from panprivacy.errors import InvalidValue
 from panprivacy.estimates import FrequencyRelease
 from panprivacy.estimates.frequency import Frequencies, MeanErrors, ShareErrors, frequencies
 from panprivacy.estimators.known import UniverseEstimator
@@ -107,6 +107,10 @@ class Counts(UniverseEstimator[FrequencyRelease]):
         "counters of the same users cannot be merged: each hides where it began, so that two of them cannot be added; "
         "feed one estimator, or shards that own different users"
     )
+    NOT_REDRAWN: ClassVar[str] = (
+        "Counts has no rerandomize: a second reading shows every counter again, and the difference tells how often "
+        "its user came in between; a counter that is drawn anew would forget what came before"
+    )
     TRAITS: ClassVar[Traits] = Traits(
         "counts",
         ("up_to", "only", "releases", "delta", "categories", "other"),
@@ -146,15 +150,6 @@ class Counts(UniverseEstimator[FrequencyRelease]):
 
     def _differences(self, other: Self) -> list[str]:
         return ([] if self.up_to == other.up_to else ["up_to"]) + super()._differences(other)
-
-    def rerandomize(self) -> NoReturn:
-        """Refuse: two readings of a counter tell how often its user came in between."""
-        self._check_in_use()
-        raise PanPrivacyError(
-            "Counts has no rerandomize: a second reading shows every counter again, and the difference tells how often "
-            "its user came in between; a counter that is drawn anew would forget what came before",
-            code="no-rerandomize",
-        )
 
     # --- what leaves --------------------------------------------------------------------------------------------
 

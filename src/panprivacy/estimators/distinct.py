@@ -168,22 +168,24 @@ class DistinctCount(Estimator[CountRelease]):
     def _merged(cls, parts: Sequence[Self], *, overlapping: bool) -> Self:
         """Draw one table from all of them, or keep the tables side by side: see `panprivacy.merge`."""
         _check_alike(parts)
-        head, tables, slots = parts[0], [part._table for part in parts], [part._slots for part in parts]
-        if overlapping:
-            if head._ledger.split.intrusions:
-                raise CannotMerge(
-                    "tables that are planned for announced readings cannot be merged with others",
-                    code="merge-with-readings",
-                )
-            made = sum(part._ledger.releases for part in parts)
-            ledger, one = head._ledger.with_releases(made), head._slots.united(slots)
-            table = united(tables, [part._ledger.pair for part in parts], head._coins)
+        declared = {part.ids for part in parts} - {None}
+        if len(declared) > 1:
+            raise CannotMerge(
+                "some parts have integer ids, others text: the same user would count twice", code="different-ids"
+            )
+        head, made = parts[0], [part._ledger.releases for part in parts]
+        tables, slots = [part._table for part in parts], [part._slots for part in parts]
+        if not overlapping:
+            ledger, one, table = head._ledger.with_releases(max(made)), head._slots.beside(slots), Table.joined(tables)
+        elif head._ledger.split.intrusions:
+            raise CannotMerge(
+                "tables that are planned for announced readings cannot be merged with others",
+                code="merge-with-readings",
+            )
         else:
-            made = max(part._ledger.releases for part in parts)
-            ledger, one = head._ledger.with_releases(made), head._slots.beside(slots)
-            table = Table.joined(tables)
-        secure = all(part.secure for part in parts)
-        universe = replace(head._universe, ids=next(iter(_declared(parts)), None))
+            ledger, one = head._ledger.with_releases(sum(made)), head._slots.united(slots)
+            table = united(tables, [part._ledger.pair for part in parts], head._coins)
+        secure, universe = all(part.secure for part in parts), replace(head._universe, ids=next(iter(declared), None))
         return cls._of_parts(universe, one, ledger, table, head._coins, secure=secure)
 
     # --- events -------------------------------------------------------------------------------------------------
@@ -367,11 +369,6 @@ def _check_alike(parts: Sequence[DistinctCount]) -> None:
         different += head._ledger.differences(part._ledger)
         if different:
             raise CannotMerge(f"the parts have different {' and '.join(different)}", code="different-plans")
-    if len(_declared(parts)) > 1:
-        raise CannotMerge(
-            "some parts have integer ids, others text: the same user would count twice",
-            code="different-ids",
-        )
     for one, other in combinations(parts, 2):
         # Two tables that were drawn apart have the same bits with a probability of at most p0^2 + p1^2 a bit.
         pair = one._ledger.pair
@@ -380,8 +377,3 @@ def _check_alike(parts: Sequence[DistinctCount]) -> None:
             raise CannotMerge(
                 "two of the parts are copies of one state: its users would count twice, and lose twice", code="copies"
             )
-
-
-def _declared(parts: Sequence[DistinctCount]) -> set[str]:
-    """What ids are declared to be in those parts that declare it."""
-    return {part.ids for part in parts if part.ids is not None}

@@ -29,6 +29,7 @@ buckets users on, and grows without bound when the last level is full. So an err
 and a smaller error takes more buckets and holds from a larger count on.
 """
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -294,9 +295,14 @@ def counts_within(model: CountModel, error: float) -> tuple[int, int] | None:
     if not len(within):
         return None
     start, stop = int(within[0]), int(within[-1])
-    first = _furthest(model, error, ceil(counts[start]), int(counts[start - 1]) if start else 0)
-    last = _furthest(model, error, int(counts[stop]), ceil(counts[min(stop + 1, len(counts) - 1)]))
-    return first, last
+
+    def errs_more(count: int) -> bool:
+        return relative_stderr(model, count) > error
+
+    low, last = int(counts[start - 1]) + 1 if start else 1, int(counts[stop])
+    beyond = range(last + 1, ceil(counts[min(stop + 1, len(counts) - 1)]))
+    first = low + bisect_left(range(low, ceil(counts[start])), True, key=lambda count: not errs_more(count))
+    return first, last + bisect_left(beyond, True, key=errs_more)
 
 
 @lru_cache(maxsize=64)
@@ -309,14 +315,3 @@ def settled_from(model: CountModel, error: float) -> int:
     first = model.buckets if found is None else found[0]
     unit: int = 10 ** max(len(str(first)) - 2, 0)
     return -(-first // unit) * unit
-
-
-def _furthest(model: CountModel, error: float, within: int, outside: int) -> int:
-    """The last count within the error, between a count within and a count outside of it."""
-    while abs(outside - within) > 1:
-        middle = (within + outside) // 2
-        if relative_stderr(model, middle) <= error:
-            within = middle
-        else:
-            outside = middle
-    return within

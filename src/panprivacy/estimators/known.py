@@ -4,7 +4,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from struct import Struct
-from typing import Any, ClassVar, NoReturn, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -243,10 +243,6 @@ class UniverseEstimator(Estimator[R]):
 class PartedEstimator(Estimator[R]):
     """An estimator of a known universe, of whose parts each answers another question."""
 
-    NOT_MERGED: ClassVar[str]
-    """Why two of them cannot be merged."""
-    NOT_REDRAWN: ClassVar[str]
-    """Why no announced readings are planned."""
     MORE: ClassVar[Struct]
     """The layout of what a saved state has behind the slots: `_more`. A zone and groups follow, where there are any."""
 
@@ -265,14 +261,6 @@ class PartedEstimator(Estimator[R]):
     def _answers(self) -> int:
         """How many answers a question has in a release: one, or one for each group."""
         return len(self.groups) or 1
-
-    @classmethod
-    def _merged(cls, parts: Sequence[Self], *, overlapping: bool) -> NoReturn:  # noqa: ARG003
-        raise CannotMerge(cls.NOT_MERGED, code="not-mergeable")
-
-    def rerandomize(self) -> NoReturn:
-        """Refuse: no announced readings are planned."""
-        raise PanPrivacyError(self.NOT_REDRAWN, code="no-rerandomize")
 
     def _tracked(self) -> str:
         """Whom it counts, and in how much memory."""
