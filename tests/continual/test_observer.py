@@ -15,10 +15,9 @@ from rich.console import Console
 import panprivacy as pp
 from panprivacy import state
 from panprivacy.errors import CorruptState
-from panprivacy.estimators import continual_state
-from panprivacy.estimators.continual import Continual
+from panprivacy.estimators import continual
+from panprivacy.estimators.continual import Continual, DriftTest
 from panprivacy.estimators.continual_law import farthest_walk
-from panprivacy.estimators.continual_state import DriftTest
 from panprivacy.testing import SeededCoins, ledger_of, observed_of, refused, table_of
 
 USERS = 100_000
@@ -464,9 +463,7 @@ def test_forged_shares_are_refused() -> None:
     with refused("state-contradictory", "40.0"):
         Continual.from_bytes(state.seal(parts._replace(parameters=parts.parameters.replace(old, new))))
     with refused("state-contradictory"):
-        Continual.from_bytes(
-            state.seal(parts._replace(parameters=parts.parameters[: continual_state._OBSERVER.size - 1]))
-        )
+        Continual.from_bytes(state.seal(parts._replace(parameters=parts.parameters[: continual._OBSERVER.size - 1])))
 
 
 # --- words --------------------------------------------------------------------------------------------------------
@@ -512,4 +509,4 @@ def test_a_saved_walk_is_wiped_once_it_is_written() -> None:
     assert not any(written)
     read = state.unseal(est.to_bytes())
     Continual.from_sealed(read)
-    assert not any(read.parameters[continual_state._WALK :][:8])
+    assert not any(read.parameters[continual._WALK :][:8])

@@ -35,6 +35,7 @@ from panprivacy.table.batch import BatchUpdate, look_up
 from panprivacy.universe import Edges, Ids, Universe
 from panprivacy.universe.categories import CategorizedEvent, CategorizedEvents
 from panprivacy.universe.columns import BatchOptions, batches, named_columns
+from panprivacy.universe.groups import Label
 from panprivacy.universe.strangers import StrangerFilter
 
 load_kernels()  # before there is any event, so that none decides it
@@ -527,6 +528,17 @@ class Estimator(Saveable, Generic[R]):
         return self._universe
 
     @property
+    def groups(self) -> tuple[Label, ...]:
+        """The labels of the groups or categories, in the order in which a release has them; none without them."""
+        divided = (getattr(self._slots, name, None) for name in ("ranges", "groups", "categories"))
+        return next((found.labels for found in divided if found is not None), ())
+
+    @property
+    def _answers(self) -> int:
+        """How many answers a question has in a release: one, or one for each group or category."""
+        return len(self.groups) or 1
+
+    @property
     def memory(self) -> int:
         """Bytes that the bits take; none, if they are gone."""
         return 0 if self.emptied else self._table.nbytes
@@ -566,7 +578,7 @@ class Estimator(Saveable, Generic[R]):
 
     def _counts_released(self) -> int:
         """How many counts a release has, without counting them."""
-        return 1
+        return self._answers
 
     @classmethod
     def from_sealed(cls, parts: Snapshot, universe: Any = None) -> Self:

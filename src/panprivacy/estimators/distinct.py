@@ -300,11 +300,6 @@ class DistinctCount(Estimator[CountRelease]):
     def _model(self, pair: Pair) -> CountModel:
         return model_of(pair, self.levels, self.buckets, self._ledger.split.noise, 1 / self._slots.tables)
 
-    @property
-    def groups(self) -> tuple[Label, ...]:
-        """The labels of the categories, in the order in which a release has them; none without categories."""
-        return self._slots.categories.labels if self._slots.categories else ()
-
     categories: ClassVar[OfPart[Categories | None]] = OfPart("_slots")
     """What events can be in, where they are in categories."""
 

@@ -25,7 +25,7 @@ from panprivacy.slots.users import joined
 from panprivacy.table import Table
 from panprivacy.universe import Range, Universe, Users, grown, moved
 from panprivacy.universe.categories import Categories, by_categories
-from panprivacy.universe.groups import Groups, Label
+from panprivacy.universe.groups import Groups
 from panprivacy.universe.users import in_groups
 
 R = TypeVar("R")
@@ -52,11 +52,6 @@ class UniverseEstimator(Estimator[R]):
         return range(self._slots.first, self._slots.first + self._slots.size)
 
     @property
-    def groups(self) -> tuple[Label, ...]:
-        """The labels of the groups or categories, in the order in which a release has them; none without them."""
-        return self._slots.ranges.labels if self._slots.ranges else ()
-
-    @property
     def categories(self) -> Categories | None:
         """The categories of events, where there are some."""
         return self._slots.categories if isinstance(self._slots, OneCategoryPerUser) else None
@@ -73,9 +68,6 @@ class UniverseEstimator(Estimator[R]):
         self._table.count_ones(self._edges, counts)
         return counts
 
-    def _counts_released(self) -> int:
-        return len(self._edges) - 1
-
     @abstractmethod
     def _law(self, ranges: Ranges | None = None, pair: Pair | None = None) -> Any:
         """The law of the errors of all users together, or of each range, with the coins of now or other ones."""
@@ -84,7 +76,7 @@ class UniverseEstimator(Estimator[R]):
         """What an `ErrorModel` needs."""
         pair, noise, slots = pair or self._ledger.pair, self._ledger.split.noise, self._slots
         if ranges is None:
-            return pair, slots.size, slots.users, slots.population, noise, len(self._edges) - 1
+            return pair, slots.size, slots.users, slots.population, noise, self._answers
         return pair, ranges.bits, ranges.users, ranges.population, noise
 
     @abstractmethod
@@ -98,7 +90,7 @@ class UniverseEstimator(Estimator[R]):
     def _interpret(self, published: Published) -> R:
         cost, ranges = self._cost_of(published), self._slots.ranges
         pair = self._ledger.split.pair_after(published.redraws)
-        noisy, rows = np.array(published.noisy).reshape(len(self._edges) - 1, -1), []
+        noisy, rows = np.array(published.noisy).reshape(self._answers, -1), []
         if ranges is not None:
             found = self._estimates(self._law(ranges, pair), noisy, cost.level)
             columns = ranges.labels, ranges.users.tolist(), ranges.population.tolist()
@@ -251,16 +243,6 @@ class PartedEstimator(Estimator[R]):
 
     users: ClassVar[OfPart[int]] = OfPart("_slots")
     """How many users own a bit."""
-
-    @property
-    def groups(self) -> tuple[Label, ...]:
-        """The labels of the groups, in order; empty if users have none."""
-        return self._slots.groups.labels if self._slots.groups else ()
-
-    @property
-    def _answers(self) -> int:
-        """How many answers a question has in a release: one, or one for each group."""
-        return len(self.groups) or 1
 
     def _tracked(self) -> str:
         """Whom it counts, and in how much memory."""

@@ -501,13 +501,12 @@ def _check_maker(make: Any) -> None:
 def _check_fits(est: Any) -> None:
     """Refuse an estimator that cannot be released and wiped at the end of a window, or that has days of its own."""
     kind = type(est).__name__
-    if not hasattr(est, "release"):
-        raise InvalidType(f"windows are released when they end, and a {kind} has no release()", code="not-for-windows")
-    if not hasattr(est, "end"):
-        raise InvalidType(
-            f"the estimator of a window is wiped when its window ends, and a {kind} has no end()",
-            code="not-for-windows",
-        )
+    for verb, done in (("release", "released"), ("end", "wiped")):
+        if not hasattr(est, verb):
+            raise InvalidType(
+                f"the estimator of a window is {done} when its window ends, and a {kind} has no {verb}()",
+                code="not-for-windows",
+            )
     if hasattr(est, "advance") or hasattr(est, "close"):
         own = "days and cycles" if hasattr(est, "advance") else "two periods"
         raise InvalidType(
