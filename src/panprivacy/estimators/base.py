@@ -530,8 +530,10 @@ class Estimator(Saveable, Generic[R]):
     @property
     def groups(self) -> tuple[Label, ...]:
         """The labels of the groups or categories, in the order in which a release has them; none without them."""
-        divided = (getattr(self._slots, name, None) for name in ("ranges", "groups", "categories"))
-        return next((found.labels for found in divided if found is not None), ())
+        slots: Any = self._slots
+        divided = slots.ranges if hasattr(slots, "ranges") else getattr(slots, "groups", None)
+        divided = getattr(slots, "categories", None) if divided is None else divided
+        return () if divided is None else divided.labels
 
     @property
     def _answers(self) -> int:

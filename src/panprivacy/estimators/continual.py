@@ -408,7 +408,10 @@ class Continual(Saveable):
             shares = best_shares(total, replace(plan, size=size), allowed)
             self._density = drawn_bits(users, size, shares, source)
         bar = bar_of(shares, self._density._law())
-        self._observed = Observed(DriftTest(shares, bar), step, beta, planned, moves is None)
+        self._begin(Observed(DriftTest(shares, bar), step, beta, planned, moves is None))
+
+    def _begin(self, observed: Observed) -> None:
+        self._observed, self._law = observed, self._density._law()
         ownership.give_lock(self, rank=1)
 
     # --- events -------------------------------------------------------------------------------------------------
@@ -449,8 +452,9 @@ class Continual(Saveable):
             if moved:
                 self._density.release()
             if moved or self.moves_left:
-                estimate = self._last()
-                if observed.insert_only and not moved:
+                if moved or not observed.insert_only:
+                    estimate = self._last()
+                else:
                     # The middle of what it can be since the last release. Always by the accuracy of the plan: a band
                     # that widens beyond it must not move the published value.
                     estimate = sum(self._band(self.accuracy(), moved)) / 2
@@ -486,7 +490,7 @@ class Continual(Saveable):
 
     def _last(self) -> float:
         """The last released density."""
-        return float(within(self._density._law().density(self._last_ones())))
+        return float(within(self._law.density(self._last_ones())))
 
     def _band(self, accuracy: Accuracy, moved: bool) -> tuple[float, float]:
         """What the density can be."""
@@ -533,8 +537,8 @@ class Continual(Saveable):
                 code="accuracy-range",
             )
         step = observed.step if observed.insert_only else None
-        tracked, bar = self._density._law(), observed.drift_test.bar
-        return accuracy_of(bar, step, self._shares, tracked, observations=times, beta=chance)
+        bar = observed.drift_test.bar
+        return accuracy_of(bar, step, self._shares, self._law, observations=times, beta=chance)
 
     @property
     def budget(self) -> ContinualBudget:
@@ -626,6 +630,6 @@ class Continual(Saveable):
     @classmethod
     def _of_parts(cls, density: Density, observed: Observed) -> Self:
         observer = cls.__new__(cls)
-        observer._density, observer._observed = density, observed
-        ownership.give_lock(observer, rank=1)
+        observer._density = density
+        observer._begin(observed)
         return observer

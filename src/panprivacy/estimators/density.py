@@ -140,10 +140,11 @@ class Density(UniverseEstimator[Release]):
         return ErrorModel(*self._tracked(ranges, pair))
 
     def _estimates(self, law: ErrorModel, noisy: NDArray[np.int64], level: float) -> Iterator[tuple[Any, float]]:
-        ones = noisy[:, 0].tolist()
-        shares = law.estimates(ones, level) if np.ndim(law.bits) else [law.estimate(ones[0], level)]
-        columns = (np.atleast_1d(each).tolist() for each in (law.population, law.noise_stderr))
-        for share, population, noise in zip(shares, *columns, strict=True):
+        if isinstance(law.bits, int):  # all users together
+            yield Release.of_share(law.estimate(noisy.item(), level), law.population), law.noise_stderr
+            return
+        shares = law.estimates(noisy[:, 0].tolist(), level)
+        for share, population, noise in zip(shares, law.population.tolist(), law.noise_stderr.tolist(), strict=True):
             yield Release.of_share(share, population), noise
 
     def _release(self, **parts: Any) -> Release:
