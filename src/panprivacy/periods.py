@@ -100,13 +100,6 @@ def in_calendar(period: Any) -> bool:
     return isinstance(period, str) and period in CALENDAR
 
 
-def _in_months(period: Any) -> bool:
-    """Whether a period is written in months, quarters or years, which have no one length."""
-    if in_calendar(period):
-        return CALENDAR[str(period)][1] > 0
-    return isinstance(period, str) and period.lstrip(" 0123456789.").strip().lower() in _MONTHS
-
-
 def length_of(period: str | float | timedelta) -> int:
     """A period in microseconds: ``"7d"``, a `timedelta`, or seconds; of a calendar month, 30 days.
 
@@ -134,7 +127,8 @@ def days_of(span: str | float | timedelta, every: str | float | timedelta) -> tu
     >>> days_of("4w", "1d")
     (86400000000, 28)
     """
-    if _in_months(span) or _in_months(every):
+    units = {period.lstrip(" 0123456789.").strip() for period in (span, every) if isinstance(period, str)}
+    if any(unit.lower() in _MONTHS or CALENDAR.get(unit, (0, 0))[1] for unit in units):
         raise InvalidValue(
             "days and spans of actives have one length, and months have not: write it in days, such as 28d or 30d",
             code="period-calendar",

@@ -73,7 +73,7 @@ from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
 from math import ceil, exp, expm1, floor, inf, log, log1p, nextafter, sqrt, tanh
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -217,8 +217,8 @@ class _Search:
             can_be_drawn = noise.square <= LARGEST_SQUARE if isinstance(noise, Gaussian) else value > 0
             if min(threshold, test) > 0 and can_be_drawn:
                 with suppress(NotPrivate):
-                    more: Any = {"rising": plan.rising, "delta": self.delta}
-                    return Shares(self.epsilon, drawn, plan.moves, threshold, test, noise, **more)
+                    of = (self.epsilon, drawn, plan.moves, threshold, test, noise, plan.rising)
+                    return Shares(*of, delta=self.delta)
             shrink, less = shrink - less, 2 * less
         return None
 

@@ -22,7 +22,6 @@ from panprivacy.estimators.distinct_law import (
     counts_within,
     levels_for,
     model_of,
-    not_negative,
     relative_error,
     settled_from,
     total,
@@ -236,7 +235,7 @@ class DistinctCount(Estimator[CountRelease]):
         self, model: CountModel, noisy: NDArray[np.float64], cost: Cost, group: Label | None = None
     ) -> CountRelease:
         """The release of noisy counts of levels, with a row for each part: of all users, or of one category."""
-        count, parts = not_negative(total([model.fit(part, cost.level) for part in noisy])), len(noisy)
+        count, parts = total([model.fit(part, cost.level) for part in noisy]), len(noisy)
         # Wide Laplace noise errs by less than a normal law of its variance would: the fit sees its peak.
         noise = min(sqrt(parts) * model.noise_stderr(count.value / parts), count.stderr or inf)
         return CountRelease(estimates={"count": count}, cost=cost, universe=None, noise_stderr=noise, group=group)

@@ -192,21 +192,17 @@ def total(parts: Sequence[Estimate]) -> Estimate:
     """The estimate of a sum: counts add, variances add, and so do the squares of the distances to the ends.
 
     The last is the method of variance estimates recovery (Zou and Donner 2008), which keeps intervals lopsided where
-    those of the parts are, and one part's interval as it is.
+    those of the parts are, and one part's interval as it is. No count is negative, though a part may be, and the
+    interval of a negative sum holds zero.
 
     >>> total([Estimate(100.0, 30.0, (40.0, 180.0)), Estimate(200.0, 40.0, (120.0, 350.0))])
     Estimate(value=300.0, stderr=50.0, interval=(200.0, 470.0), raw=300.0, unit='users')
     """
     count = sum(part.value for part in parts)
-    low = count - hypot(*(part.value - part.interval[0] for part in parts))
-    high = count + hypot(*(part.interval[1] - part.value for part in parts))
-    return Estimate(count, sqrt(sum((part.stderr or 0.0) ** 2 for part in parts)), (low, high), count, "users")
-
-
-def not_negative(found: Estimate) -> Estimate:
-    """The same estimate, knowing that no count is negative; the interval of a negative one holds zero."""
-    (low, high), count = found.interval, found.value
-    return found._replace(value=max(count, 0.0), interval=interval_within(count, count - low, high - count, inf))
+    below = hypot(*(part.value - part.interval[0] for part in parts))
+    above = hypot(*(part.interval[1] - part.value for part in parts))
+    stderr = sqrt(sum((part.stderr or 0.0) ** 2 for part in parts))
+    return Estimate(max(count, 0.0), stderr, interval_within(count, below, above, inf), count, "users")
 
 
 LARGEST_COUNT = 10**12
