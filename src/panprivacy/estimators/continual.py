@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import ceil, sqrt
 from typing import Any, ClassVar, Self, Unpack
 
@@ -388,10 +388,7 @@ class Continual(Saveable):
             )
         most = ceil(1 / step) if moves is None else check_whole(moves, "moves")
         plan = Workload(size=0, moves=most, observations=planned, rising=moves is None)
-
-        def bar_of(shares: Shares, tracked: SampleDesign) -> int:
-            return bar_for(step, shares, tracked, planned, beta)
-
+        bar_of = partial(bar_for, step, observations=planned, beta=beta)
         if isinstance(universe, Density):
             if (epsilon, delta, sample, memory, coins) != (None,) * 5:
                 raise InvalidValue(
