@@ -27,8 +27,7 @@ from rich.table import Table
 import panprivacy as pp
 from panprivacy.estimates import Release
 from panprivacy.estimates.plots import BLUE, COLOURS, GREEN, GREY, look, save
-from panprivacy.estimators.continual import Continual
-from panprivacy.estimators.continual_state import Observation
+from panprivacy.estimators.continual import Continual, Observation
 from panprivacy.estimators.windows import Windows
 from panprivacy.privacy.noise import Gaussian
 from panprivacy.testing import SeededCoins

@@ -17,7 +17,7 @@ from rich.table import Table
 
 from panprivacy import audit
 from panprivacy.audit.holders import Observer
-from panprivacy.estimators.continual_state import DriftTest
+from panprivacy.estimators.continual import DriftTest
 from panprivacy.privacy.coins import Coins
 from panprivacy.privacy.noise import Laplace
 

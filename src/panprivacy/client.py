@@ -281,7 +281,7 @@ def _released(found: dict[str, Any]) -> "AnyRelease":
     from panprivacy.estimates import CountRelease, FrequencyRelease, Release
     from panprivacy.estimates.actives import ActivesRelease
     from panprivacy.estimates.retention import RetentionRelease
-    from panprivacy.estimators.continual_state import Observation
+    from panprivacy.estimators.continual import Observation
 
     row = found if "groups" not in found or "universe" in found else found["groups"][0]
     kinds: dict[str, type[AnyRelease]] = {  # by a field that only they have

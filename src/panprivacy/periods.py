@@ -8,8 +8,8 @@ one by one.
 
 import re
 import time as clock
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import cached_property, lru_cache
@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panprivacy.checks import is_truth, shown
-from panprivacy.errors import EarlyEvent, InvalidType, InvalidValue, LateEvent
+from panprivacy.errors import InvalidType, InvalidValue
 from panprivacy.memory.scratch import Scratch
 
 if TYPE_CHECKING:
@@ -63,7 +63,6 @@ NO_TIME = 2**62
 TOLERANCE = 60 * SECOND
 """How far the clock of a sender may be ahead of the clock of this machine."""
 _CLOSE = 2**14  # periods that are counted, one by one, in less than the time that sorting would take
-_MOST_AT_ONCE = 10_000  # periods that `advance` may end; a time further ahead is a mistake
 
 
 def parse_period(text: str) -> float:
@@ -84,34 +83,21 @@ def parse_period(text: str) -> float:
         raise InvalidValue(f"period {text!r} is not understood; {_WRITTEN}", code="period-format")
     number, unit = match.groups()
     if unit not in _UNITS:
-        raise InvalidValue(f"period {text!r}{_doubt(number, unit)}", code="period-unit")
+        days = f"{30 * float(number):g}d for {30 * float(number):g} days, or month for months of the calendar"
+        doubt = f": there is no unit {unit!r}; {_WRITTEN}" if unit else f" has no unit; {_WRITTEN}"
+        if unit == "M":
+            doubt = f": is that minutes or months? Write {number}m for minutes, {days}"
+        elif unit.lower() in _MONTHS:
+            doubt = f": months have 28 to 31 days; write {days}"
+        elif unit.lower() in _UNITS:
+            doubt = f": units are written in lower case, {number}{unit.lower()}"
+        raise InvalidValue(f"period {text!r}{doubt}", code="period-unit")
     return float(number) * _UNITS[unit]
-
-
-def _doubt(number: str, unit: str) -> str:
-    """The doubt about a unit, and what to write instead."""
-    if not unit:
-        return f" has no unit; {_WRITTEN}"
-    days, months = f"{30 * float(number):g}d for {30 * float(number):g} days", "month for months of the calendar"
-    if unit == "M":
-        return f": is that minutes or months? Write {number}m for minutes, {days}, or {months}"
-    if unit.lower() in _MONTHS:
-        return f": months have 28 to 31 days; write {days}, or {months}"
-    if unit.lower() in _UNITS:
-        return f": units are written in lower case, {number}{unit.lower()}"
-    return f": there is no unit {unit!r}; {_WRITTEN}"
 
 
 def in_calendar(period: Any) -> bool:
     """Whether a period is one of the calendar, such as a month."""
     return isinstance(period, str) and period in CALENDAR
-
-
-def _in_months(period: Any) -> bool:
-    """Whether a period is written in months, quarters or years, which have no one length."""
-    if in_calendar(period):
-        return CALENDAR[str(period)][1] > 0
-    return isinstance(period, str) and period.lstrip(" 0123456789.").strip().lower() in _MONTHS
 
 
 def length_of(period: str | float | timedelta) -> int:
@@ -141,7 +127,8 @@ def days_of(span: str | float | timedelta, every: str | float | timedelta) -> tu
     >>> days_of("4w", "1d")
     (86400000000, 28)
     """
-    if _in_months(span) or _in_months(every):
+    units = {period.lstrip(" 0123456789.").strip() for period in (span, every) if isinstance(period, str)}
+    if any(unit.lower() in _MONTHS or CALENDAR.get(unit, (0, 0))[1] for unit in units):
         raise InvalidValue(
             "days and spans of actives have one length, and months have not: write it in days, such as 28d or 30d",
             code="period-calendar",
@@ -244,11 +231,8 @@ def _zone_named(name: str) -> Zone:
     changes, offsets = [], [offset(0)]
     for week in range(_WEEK, _ZONES_END, _WEEK):  # clocks change at most once in a week
         if offset(week) != offsets[-1]:
-            before, after = week - _WEEK, week
-            while after - before > 1:
-                middle = (before + after) // 2
-                before, after = (middle, after) if offset(middle) == offsets[-1] else (before, middle)
-            changes.append(after)
+            seconds = range(week - _WEEK, week)
+            changes.append(seconds.start + bisect_left(seconds, True, key=lambda at: offset(at) != offsets[-1]))
             offsets.append(offset(week))
     return Zone(name, np.array(changes, dtype=np.int64) * SECOND, np.array(offsets, dtype=np.int64) * SECOND)
 
@@ -282,7 +266,11 @@ def moments_of(times: Any, tz: str | None = None) -> NDArray[np.int64]:
     with Scratch() as scratch:
         if not isinstance(times, np.ndarray) or times.dtype.kind in "OU":
             times, zone = [_in_utc(time, zone) for time in times], zone_of("UTC")
-            _refuse_both(times)
+            # NumPy would take numbers among dates for microseconds, and alone they are seconds.
+            if 0 < sum(isinstance(time, int | float | np.integer | np.floating) for time in times) < len(times):
+                raise InvalidType(
+                    "times are all dates or all seconds since 1970: here are both, or one is missing", code="time-mixed"
+                )
             array = np.asarray(times)
             if array.dtype != object:
                 scratch.own(array)
@@ -423,15 +411,6 @@ def as_datetime(moment: int, tz: str = "UTC") -> datetime:
         raise InvalidValue("a time is not between the years 1 and 9999", code="time-range") from None
 
 
-def _refuse_both(times: list[Any]) -> None:
-    """Refuse numbers among dates: NumPy would take them for microseconds, and alone they are seconds."""
-    numbers = sum(isinstance(time, int | float | np.integer | np.floating) for time in times)
-    if 0 < numbers < len(times):
-        raise InvalidType(
-            "times are all dates or all seconds since 1970: here are both, or one is missing", code="time-mixed"
-        )
-
-
 def _in_utc(time: Any, zone: Zone) -> Any:
     """One time as a `datetime` of UTC without a zone; numbers, and anything but a time, as they are."""
     if isinstance(time, str):
@@ -502,21 +481,15 @@ class Periods:
     """The time zone whose clocks say when a day begins."""
 
     @classmethod
-    def of(cls, every: str | float | timedelta, start: Any, tz: str | None = None) -> Self:
-        """Periods as people say them: ``"7d"`` from a start on, or the week, month ... of the calendar that has it."""
-        return cls.starting(moment_of(start, tz), every, tz)
+    def of(cls, every: str | float | timedelta, start: Any = None, tz: str | None = None) -> Self:
+        """Periods as people say them: ``"7d"`` from a start on, or the week, month ... of the calendar that has it.
 
-    @classmethod
-    def starting(cls, moment: int, every: str | float | timedelta, tz: str | None = None) -> Self:
-        """Periods of which the first begins at this moment; of the calendar, of which it has this moment."""
+        Without a start they are counted from Monday, 5 January 1970, on: no event decides their bounds.
+        """
+        moment = moment_of(_MONDAY if start is None else start, tz)
         if in_calendar(every):
             return cls.around(moment, every, tz)
         return cls(moment, length_of(every), 0, zone_of(tz).name)
-
-    @classmethod
-    def fixed(cls, every: str | float | timedelta, tz: str | None = None) -> Self:
-        """Periods of the calendar, or counted from Monday, 5 January 1970, on: no event decides their bounds."""
-        return cls.of(every, _MONDAY, tz)
 
     @classmethod
     def around(cls, moment: int, every: str | float | timedelta, tz: str | None = None) -> Self:
@@ -538,9 +511,10 @@ class Periods:
 
     @property
     def every(self) -> str:
-        """The length, for people."""
+        """The length, for people, and whose clocks say when a period begins."""
         months = {months: name for name, (_, months) in CALENDAR.items() if months}
-        return f"a {months[self.months]}" if self.months else told_length(self.length)
+        length = f"a {months[self.months]}" if self.months else told_length(self.length)
+        return length if self.zone == "UTC" else f"{length} in {self.zone}"
 
     @property
     def _even(self) -> bool:
@@ -549,13 +523,10 @@ class Periods:
 
     def number(self, moment: int) -> int:
         """The period that a moment is in; before the start, a negative number."""
-        if self._even:
-            return (moment - self.start) // self.length
-        zone = zone_of(self.zone)
-        begin, local = (each + zone.offset_at(each) for each in (self.start, moment))
-        number = (_month(local) - _month(begin)) // self.months if self.months else (local - begin) // self.length
-        number += self.start_of(number + 1) <= moment  # where clocks have changed
-        return number - (self.start_of(number) > moment)
+        with Scratch() as scratch:
+            numbers = scratch.own(np.array([moment]))
+            self._number_all(numbers, scratch)
+            return int(numbers[0])
 
     def start_of(self, number: int) -> int:
         """The moment at which a period begins."""
@@ -625,53 +596,17 @@ class Periods:
         in_order
             Whether rows come in order of periods, so that a row is late if it is before the period of an earlier row.
         """
-        numbers = moments
-        latest = None if now is None else now + TOLERANCE
-        begun = scratch.own(moments <= latest) if latest is not None and policy.ahead == 0 else None
-        self._number_all(numbers, scratch)
-        if begun is not None:
+        numbers, latest = moments, None
+        if now is not None and policy.ahead == 0:
+            begun = scratch.own(moments <= now + TOLERANCE)
+            self._number_all(numbers, scratch)
             np.minimum(numbers, open_, out=numbers, where=begun)
+        else:
+            self._number_all(numbers, scratch)
+            latest = None if now is None else self.number(now + TOLERANCE)
         if in_order and len(numbers):
             policy.check_order(numbers, open_, scratch, endless=endless)
-        counted = policy.place_all(
-            numbers,
-            open_,
-            scratch,
-            latest=self.number(latest) if latest is not None and begun is None else None,
-            endless=endless,
-        )
-        return PeriodRows(counted, numbers, scratch)
-
-    def to_advance_to(self, moment: int, open_: int, called: str = "period") -> int:
-        """The period of this moment, if `advance` may go there: it is not over, and not unlikely far ahead."""
-        number = self.number(moment)
-        if number < open_:
-            raise self.refusal(Untimely(0, number, open_, early=False), called)
-        if number - open_ > _MOST_AT_ONCE:
-            raise InvalidValue(
-                f"this time would end {number - open_:,} {called}s at once; are times in seconds?",
-                code="time-far-ahead",
-            )
-        return number
-
-    @contextmanager
-    def refusals(self, called: str) -> Iterator[None]:
-        """Raise errors for users of the library in the place of `Untimely`."""
-        try:
-            yield
-        except Untimely as row:
-            raise self.refusal(row, called) from None
-
-    def refusal(self, row: "Untimely", called: str) -> LateEvent | EarlyEvent:
-        """The error for a row that is late or early."""
-        period = f"the {called} from {as_datetime(self.start_of(row.period), self.zone):%Y-%m-%d %H:%M:%S} on"
-        if not row.early:
-            over = "is over" if row.period >= 0 else "is before the first one"
-            return LateEvent(f"{period} {over}; nothing was changed")
-        return EarlyEvent(
-            f"{period} is {row.period - row.reached:,} {called}s ahead; nothing was changed: advance() first, "
-            "or say ahead= (are times in seconds?)"
-        )
+        return PeriodRows(policy.place(numbers, open_, scratch, latest=latest, endless=endless), numbers, scratch)
 
 
 def _month(local: int) -> int:
@@ -704,16 +639,15 @@ class PeriodRows:
 # --- which period a row counts in -----------------------------------------------------------------------------------
 
 
+@dataclass(eq=False)
 class Untimely(Exception):
     """A row that refuses its batch. The caller turns it into an error in its own words."""
 
-    def __init__(self, row: int, period: int, reached: int, *, early: bool) -> None:
-        super().__init__()
-        self.row: int = row
-        self.period: int = period
-        self.early: bool = early
-        self.reached = reached
-        """The last period that the rows of the batch reach, or the open one if the row is late."""
+    row: int
+    period: int
+    reached: int
+    """The last period that the rows of the batch reach, or the open one if the row is late."""
+    early: bool
 
 
 @dataclass(frozen=True)
@@ -740,25 +674,7 @@ class RowPolicy:
         if index(self.ahead) < 0:
             raise InvalidValue(f"ahead is a number of periods from 0 on, got {self.ahead}", code="ahead-range")
 
-    def place(self, period: int, open_: int, latest: int | None = None) -> int | None:
-        """The period that one row counts in; None if it is left out.
-
-        `latest` is the last period that has begun by the wall clock, where there is one.
-
-        >>> RowPolicy(late="skip", early="skip").place(7, open_=5), RowPolicy().place(6, open_=5)
-        (None, 6)
-        """
-        if period < open_:
-            if self.late == "refuse":
-                raise Untimely(0, period, open_, early=False)
-            return open_ if self.late == "count" else None
-        if self._is_early(period, open_, latest):
-            if self.early == "refuse":
-                raise Untimely(0, period, open_, early=True)
-            return None
-        return period
-
-    def place_all(
+    def place(
         self,
         periods: NDArray[np.int64],
         open_: int,
@@ -770,8 +686,8 @@ class RowPolicy:
         """Put the period that each row counts in into its place, and return the periods that count, in order.
 
         The rows of a batch have no order: they are counted period by period. So each of them may be `ahead` periods
-        after another one of the batch. `latest` is as in `place`; `endless` is a period that never ends, if there is
-        one: no row is after it.
+        after another one of the batch. `latest` is the last period that has begun by the wall clock, where there is
+        one; `endless` is a period that never ends, if there is one: no row is after it.
         """
         different = different_periods(periods, scratch)
         if not different:
@@ -779,7 +695,7 @@ class RowPolicy:
         reached = open_
         for period in different:
             if period > reached and reached != endless:
-                if self._is_early(period, reached, latest):
+                if period - reached > self.ahead or (latest is not None and period > max(latest, reached)):
                     break
                 reached = period if endless is None else min(period, endless)
         if reached == endless and different[-1] > reached:
@@ -813,9 +729,6 @@ class RowPolicy:
         if wrong.any():
             row = int(wrong.argmax())
             raise Untimely(row, int(periods[row]), int(reached[row]), early=bool(early[row]))
-
-    def _is_early(self, period: int, reached: int, latest: int | None) -> bool:
-        return period - reached > self.ahead or (latest is not None and period > max(latest, reached))
 
     def _mark(self, periods: NDArray[np.int64], rows: NDArray[np.bool_], reached: int, *, early: bool) -> None:
         if (self.early if early else self.late) == "refuse":

@@ -5,6 +5,7 @@ import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -90,9 +91,8 @@ def slots_of(est: Any) -> Any:
     return estimator_of(est)._slots
 
 
-def phases_of(est: Any) -> Any:
-    """The parts of the bits of an `ActiveUsers`, each of which is drawn anew on another day."""
-    return est._phases
+phases_of = attrgetter("_phases")
+"""The parts of the bits of an `ActiveUsers`, each of which is drawn anew on another day."""
 
 
 def split_of(est: Any) -> Any:
@@ -110,14 +110,11 @@ def coins_of(est: Any) -> Any:
     return estimator_of(est)._coins
 
 
-def lock_of(est: Any) -> Any:
-    """The lock that an estimator holds while a call changes it."""
-    return est._lock
+lock_of = attrgetter("_lock")
+"""The lock that an estimator holds while a call changes it."""
 
-
-def observed_of(est: Any) -> Any:
-    """What a `Continual` knows of its stream besides the bits: its drift test, and what it has published."""
-    return est._observed
+observed_of = attrgetter("_observed")
+"""What a `Continual` knows of its stream besides the bits: its drift test, and what it has published."""
 
 
 def folder_table(folder: Any) -> Any:

@@ -8,8 +8,7 @@ import pytest
 import panprivacy
 from panprivacy import paper
 from panprivacy.audit.subjects import SUBJECTS, Case, Subject
-from panprivacy.estimators.continual import Continual
-from panprivacy.estimators.continual_state import DriftTest
+from panprivacy.estimators.continual import Continual, DriftTest
 
 PRIVATE = [subject for subject in SUBJECTS if subject.private]
 PRINTED = [subject for subject in SUBJECTS if not subject.private]

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from checks import assert_binomial, assert_discrete_laplace
+from panprivacy.estimators.continual import DriftTest
 from panprivacy.estimators.continual_law import Shares
-from panprivacy.estimators.continual_state import DriftTest
 from panprivacy.privacy.noise import Laplace
 from panprivacy.privacy.pairs import symmetric
 from panprivacy.testing import SeededCoins

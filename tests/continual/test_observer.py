@@ -15,11 +15,10 @@ from rich.console import Console
 import panprivacy as pp
 from panprivacy import state
 from panprivacy.errors import CorruptState
-from panprivacy.estimators import continual_state
-from panprivacy.estimators.continual import Continual
+from panprivacy.estimators import continual
+from panprivacy.estimators.continual import Continual, DriftTest
 from panprivacy.estimators.continual_law import farthest_walk
-from panprivacy.estimators.continual_state import DriftTest
-from panprivacy.testing import SeededCoins, estimator_of, ledger_of, observed_of, refused, table_of
+from panprivacy.testing import SeededCoins, ledger_of, observed_of, refused, table_of
 
 USERS = 100_000
 
@@ -464,9 +463,7 @@ def test_forged_shares_are_refused() -> None:
     with refused("state-contradictory", "40.0"):
         Continual.from_bytes(state.seal(parts._replace(parameters=parts.parameters.replace(old, new))))
     with refused("state-contradictory"):
-        Continual.from_bytes(
-            state.seal(parts._replace(parameters=parts.parameters[: continual_state._OBSERVER.size - 1]))
-        )
+        Continual.from_bytes(state.seal(parts._replace(parameters=parts.parameters[: continual._OBSERVER.size - 1])))
 
 
 # --- words --------------------------------------------------------------------------------------------------------
@@ -506,10 +503,10 @@ def test_a_saved_walk_is_wiped_once_it_is_written() -> None:
     for _ in range(20):
         est.observe()
     assert observed_of(est).drift_test.walk.any()
-    with continual_state.sealed(estimator_of(est), observed_of(est), insecure=False) as parts:
+    with est.sealed_state(insecure=False) as parts:
         written = parts.parameters
         assert any(written)
     assert not any(written)
     read = state.unseal(est.to_bytes())
     Continual.from_sealed(read)
-    assert not any(read.parameters[continual_state._WALK :][:8])
+    assert not any(read.parameters[continual._WALK :][:8])

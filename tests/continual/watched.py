@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panprivacy.audit.holders import Observer
-from panprivacy.estimators.continual_state import DriftTest
+from panprivacy.estimators.continual import DriftTest
 from panprivacy.privacy.coins import Coins
 from panprivacy.privacy.noise import Laplace
 from panprivacy.testing import observed_of

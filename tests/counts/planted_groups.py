@@ -21,8 +21,8 @@ class ForgetsAGroup(Counts):
 class OneNoiseForTheTotal(Counts):
     """Takes the total for one count, though every group brought noise of its own to it."""
 
-    def _law(self, ranges: Any = None) -> Any:
-        law = super()._law(ranges)
+    def _law(self, ranges: Any = None, pair: Any = None) -> Any:
+        law = super()._law(ranges, pair)
         assert isinstance(law, ShareErrors)
         return replace(law, times=1)
 

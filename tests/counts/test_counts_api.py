@@ -70,7 +70,7 @@ def test_what_cannot_be_done_is_refused_with_the_reason() -> None:
     with refused("no-rerandomize"):
         est.rerandomize()
     with pytest.raises(TypeError):
-        pp.Counts(100, 1.0, intrusions=1)
+        pp.Counts(100, 1.0, intrusions=1)  # type: ignore[call-arg]
     with refused("overlapping-shards"):
         pp.merge([est, pp.Counts(100, 1.0)], overlapping=True)
     with refused("shards-apart", "overlap"):

@@ -55,7 +55,7 @@ def test_mean_variance_and_covariance_are_those_of_every_outcome(
     coins = EveryOutcome()
     outcomes = [(o.value, o.weight, [n.value for n in o.noised]) for o in coins.outcomes(both_periods)]
     est = outcomes[0][0]
-    periods, pair = est._periods, ledger_of(est).pair
+    periods, pair = est._periods_of(), ledger_of(est).pair
     sign = -1 if newcomers else 1
     groups = [(periods.main, est._main, 0, sign), (periods.control, est._control, 1, -sign)]
     for change, slots, at, turned in groups:

@@ -11,7 +11,7 @@ from panprivacy.periods import EARLY, LATE, NO_TIME, SKIPPED, RowPolicy, Untimel
 def placed(periods: list[int], open_: int, policy: RowPolicy, **more: int) -> tuple[list[int], list[int]]:
     array = np.array(periods, dtype=np.int64)
     with Scratch() as scratch:
-        counted = policy.place_all(array, open_, scratch, **more)
+        counted = policy.place(array, open_, scratch, **more)
     return array.tolist(), counted
 
 
@@ -37,7 +37,7 @@ def test_a_late_row_counts_in_the_open_period_or_nowhere() -> None:
 def test_no_row_moves_the_clock_past_the_wall_clock() -> None:
     assert placed([6, 7], 5, SKIP, latest=6) == ([6, SKIPPED], [6])
     assert placed([5, 6], 5, SKIP, latest=3) == ([5, SKIPPED], [5]), "the clock never goes back"
-    assert RowPolicy(early="skip").place(6, 5, latest=5) is None
+    assert placed([6], 5, RowPolicy(early="skip"), latest=5) == ([SKIPPED], [])
 
 
 def test_a_period_that_never_ends_takes_all_that_comes_after_it() -> None:
@@ -55,23 +55,31 @@ def test_the_first_row_that_refuses_a_batch_is_named_and_nothing_is_changed() ->
     for periods, early in (([5, 9, 9], True), ([5, 4, 4], False)):
         array = np.array(periods, dtype=np.int64)
         with Scratch() as scratch, pytest.raises(Untimely) as caught:
-            RowPolicy().place_all(array, 5, scratch)
+            RowPolicy().place(array, 5, scratch)
         assert (caught.value.row, caught.value.early, array.tolist()) == (1, early, periods)
 
 
-def test_one_row_is_placed_as_a_batch_of_one_is() -> None:
+def expected(period: int, policy: RowPolicy) -> list[int]:
+    """The period that a single row counts in, by the words of the policy, while period 4 is open."""
+    if period < 4:
+        return {"count": [4], "skip": []}[policy.late]
+    return [period] if period <= 4 + policy.ahead else {"skip": []}[policy.early]
+
+
+def test_one_row_is_placed_as_the_policy_says() -> None:
     for late in LATE:
         for early in EARLY:
             for ahead in range(3):
                 policy = RowPolicy(ahead, late, early)
                 for period in range(8):
                     try:
-                        one = policy.place(period, 4)
-                    except Untimely:
-                        with pytest.raises(Untimely):
+                        counted = expected(period, policy)
+                    except KeyError:  # it is refused
+                        with pytest.raises(Untimely) as caught:
                             placed([period], 4, policy)
+                        assert (caught.value.period, caught.value.early) == (period, period > 4)
                     else:
-                        assert placed([period], 4, policy)[1] == ([] if one is None else [one])
+                        assert placed([period], 4, policy) == (counted or [SKIPPED], counted)
 
 
 def test_adding_rows_to_a_batch_moves_no_other_row_where_rows_do_not_move_the_clock() -> None:
@@ -101,4 +109,4 @@ def test_the_different_periods_are_found_however_far_apart_they_are(far: int) ->
 @pytest.mark.parametrize("endless", [None, 0, 1])
 def test_a_batch_without_rows_counts_in_no_period(endless: int | None) -> None:
     with Scratch() as scratch:
-        assert RowPolicy().place_all(np.empty(0, np.int64), 1, scratch, endless=endless) == []
+        assert RowPolicy().place(np.empty(0, np.int64), 1, scratch, endless=endless) == []

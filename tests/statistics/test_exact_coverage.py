@@ -19,7 +19,7 @@ import panprivacy as pp
 from checks import laplace_pmf
 from panprivacy.estimates import ErrorModel
 from panprivacy.privacy.noise import Gaussian, Laplace, Noise
-from panprivacy.testing import gaussian_noise, ledger_of
+from panprivacy.testing import gaussian_noise
 
 pytestmark = pytest.mark.slow
 
@@ -69,7 +69,7 @@ def assert_covers(
     spoil: Callable[[ErrorModel], ErrorModel] = lambda law: law,
 ) -> None:
     """Assert that the interval of the next release holds the truth as often as it says; near the ends, more often."""
-    law = est._errors_under(ledger_of(est).pair)
+    law = est._law()
     below, above = misses(law, spoil(law), density)
     if density in (0, 1):  # there one side cannot miss
         least = (1 + least) / 2

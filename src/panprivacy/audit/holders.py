@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from panprivacy.audit.enumeration import claim_of
-from panprivacy.estimators.continual import Continual
+from panprivacy.estimators.continual import Continual, DriftTest, Observed, drawn_bits
 from panprivacy.estimators.continual_law import Shares
-from panprivacy.estimators.continual_state import DriftTest, Observed, drawn_bits
 from panprivacy.estimators.merge import merge
 from panprivacy.estimators.retention import Retention
 from panprivacy.estimators.windows import Windows

@@ -64,7 +64,7 @@ class Calendar:
     a broker, in microseconds since 1970; files have none. All rows after the last planned period count in one period
     that never ends.
 
-    Without a start the bounds of periods are fixed (`Periods.fixed`). The first row that has a time decides with which
+    Without a start the bounds of periods are fixed (`Periods.of`). The first row that has a time decides with which
     of these periods a series begins, and nothing else.
     """
 
@@ -101,8 +101,9 @@ class Calendar:
         length_of(every)  # which refuses anything but a period
         column = column_of_times(column)
         if start is None:
-            return cls(column, Periods.fixed(every, tz), every, tz=tz, started=False, **more)
-        return cls(column, Periods.starting(parsed_moment("--start", start, tz), every, tz), every, tz=tz, **more)
+            return cls(column, Periods.of(every, tz=tz), every, tz=tz, started=False, **more)
+        begins = as_datetime(parsed_moment("--start", start, tz))
+        return cls(column, Periods.of(every, begins, tz), every, tz=tz, **more)
 
     @property
     def start(self) -> int | None:

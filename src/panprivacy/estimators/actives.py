@@ -24,10 +24,10 @@ from panprivacy.estimators.windows import TimedUpdates
 from panprivacy.memory.intrinsics import wipe_stack
 from panprivacy.memory.scratch import Scratch
 from panprivacy.memory.threads import CHUNK
-from panprivacy.periods import DAY, MOST_DAYS, Periods, days_of, moment_of, told_length, told_time, zone_of
+from panprivacy.periods import MOST_DAYS, Periods, days_of, moment_of, told_time, zone_of
 from panprivacy.privacy import coins as coin_sources
 from panprivacy.privacy import composition
-from panprivacy.privacy.budget import Ledger, Published, Split, and_delta, budget_of
+from panprivacy.privacy.budget import Published, Split, and_delta
 from panprivacy.privacy.coins import Coins
 from panprivacy.privacy.splitting import best_split
 from panprivacy.registry import Traits
@@ -61,29 +61,6 @@ class Days(Periods):
     """The day that is open, from 0."""
     booked: bool = False
     """Whether the release of that day is spent."""
-
-    @classmethod
-    def saved(cls, zone: str, start: int, length: int, *more: Any) -> Self:
-        """The days of a saved state."""
-        return cls(start, length, 0, zone_of(zone).name, *more)
-
-    @property
-    def every(self) -> str:
-        """The length of a day, for people."""
-        where = "" if self.zone == "UTC" else f" in {self.zone}"
-        return ("24 hours" if self.length == DAY and not where else told_length(self.length)) + where
-
-    @property
-    def now(self) -> str:
-        """When the open day started, for people."""
-        return told_time(self.bounds(self.open)[0])
-
-    def check(self) -> None:
-        """Refuse values that cannot be, of a saved state."""
-        check_level(self.level)
-        if self.length < 1:
-            raise InvalidValue(f"a day cannot last {self.length} microseconds", code="day-length")
-        self.bounds(self.open)
 
 
 Phase: TypeAlias = UserSample | PartOfGroup
@@ -177,7 +154,7 @@ def _law(day: int, age: int, phases: Sequence[Phase], split: Split, times: int) 
     return errors_of([phases[i] for i in phases_of_age(day, age, len(phases))], split, times)
 
 
-class ActiveUsers(TimedUpdates, Tabular, PartedEstimator[ActivesRelease]):
+class ActiveUsers(TimedUpdates[ActivesRelease], Tabular, PartedEstimator[ActivesRelease]):
     r"""Estimate every day how many users were active in the last 1, 2, ..., L days, pan-privately, with one bit a user.
 
     A key deals the users to L phases. At the start of each day the bits of one phase are drawn anew with probability
@@ -287,47 +264,35 @@ class ActiveUsers(TimedUpdates, Tabular, PartedEstimator[ActivesRelease]):
         slots = choose_parts(users.size, size, days, key, source, runs=phases, named=named, groups=ranges)
         answers = days * (len(ranges.labels) if ranges else 1)
         split = best_split(check_epsilon(epsilon), max(slots.size // answers, 1), days, 0, delta)
-        table = self.TABLE.drawn(slots.size, split.pair, source)
-        self._assemble(users, slots, Ledger(split), table, source)
+        self._start(users, slots, split, source)
 
-    def _assemble(self, universe: Universe, slots: Any, ledger: Ledger, table: Any, coins: Coins) -> None:
-        super()._assemble(universe, slots, ledger, table, coins)
-        self._phases = [slots.part(i) for i in range(slots.parts)]
-        self._released: list[ActivesRelease] = []
-        last = ledger.published
+    def _prepare(self) -> None:
+        self._phases = [self._slots.part(i) for i in range(self.days)]
+        self._ended: list[ActivesRelease] = []
+        last = self._ledger.published
         if last is not None and len(last.noisy) == 1 + self.days:  # a state without the counts of the days before
-            ledger.published = last._replace(noisy=(*last.noisy, *[_UNKNOWN] * (2 * self.days)))
+            self._ledger.published = last._replace(noisy=(*last.noisy, *[_UNKNOWN] * (2 * self.days)))
 
     # --- days ---------------------------------------------------------------------------------------------------
-
-    def advance(self, time: Any) -> list[ActivesRelease]:
-        """End every day that is over at this time, and return the releases that were made just now."""
-        with self._lock:
-            self._check_in_use()
-            before = len(self._released)
-            self._go_to(
-                self._periods.to_advance_to(moment_of(time, self._periods.zone), self._periods.open, self.PERIOD)
-            )
-            return self._released[before:]
 
     def release(self, level: float = 0.95) -> ActivesRelease:
         """End the day that is open, whatever the clock says, and return its release."""
         level = check_level(level)
         with self._lock:
             self._check_in_use()
-            before = len(self._released)
+            before = len(self._ended)
             self._end_day(level)
-            if len(self._released) == before:
+            if len(self._ended) == before:
                 raise PanPrivacyError(
                     "the release of this day was broken off, and is spent; the day is over now",
                     code="release-interrupted",
                 )
-            return self._released[-1]
+            return self._ended[-1]
 
     @property
     def released(self) -> tuple[ActivesRelease, ...]:
         """The releases of all days that ended since this object was made, or loaded."""
-        return tuple(self._released)
+        return tuple(self._ended)
 
     def smoothed(self) -> ActivesSeries:
         """The releases in `released` with shares that are averaged over days, where the truth moves slowly.
@@ -341,23 +306,23 @@ class ActiveUsers(TimedUpdates, Tabular, PartedEstimator[ActivesRelease]):
         >>> round(last.smoothed[6], 1), last.smoothed_stderr[6] < last.active_stderr[6]
         (0.2, True)
         """
-        return ActivesSeries.of(self._released)
+        return ActivesSeries.of(self._ended)
 
     def to_polars(self) -> "pl.DataFrame":
         """The releases in `released` as one frame, with a row for each day and each k of "the last k days"."""
         import polars as pl
 
-        if not self._released:
+        if not self._ended:
             raise PanPrivacyError("there is no frame before a day is over", code="nothing-released")
-        return pl.concat([each.to_polars() for each in self._released])
+        return pl.concat([each.to_polars() for each in self._ended])
 
     def to_dict(self) -> dict[str, Any]:
         """The releases in `released` as plain numbers and text, for JSON."""
-        return {"releases": [each.to_dict() for each in self._released]}
+        return {"releases": [each.to_dict() for each in self._ended]}
 
     def plot(self, path: str | Path | None = None, *, ax: "Axes | None" = None) -> "Axes":
         """Draw the releases in `released` over time, and return Matplotlib's axes; with a path also into a file."""
-        return draw_actives(self._released, path, ax)
+        return draw_actives(self._ended, path, ax)
 
     @property
     def days(self) -> int:
@@ -411,7 +376,7 @@ class ActiveUsers(TimedUpdates, Tabular, PartedEstimator[ActivesRelease]):
                 for earlier, now in zip(past, ages, strict=True)
             )
             noisy = (days.open, *(count for each in counts for count in each.noisy()))
-            self._released.append(self._interpret(self._ledger.publish(noisy, level)))
+            self._ended.append(self._interpret(self._ledger.publish(noisy, level)))
         self._reset(phase_reset_on(days.open + 1, self.days))
         self._periods = replace(days, open=days.open + 1, booked=False)
 
@@ -449,33 +414,22 @@ class ActiveUsers(TimedUpdates, Tabular, PartedEstimator[ActivesRelease]):
     def _interpret(self, published: Published) -> ActivesRelease:
         by_group = DayCounts.of(published, self.days)
         day = by_group[0].day
-        budget = budget_of(self._ledger.split, min(day + 1, self.days), 0)
-        cost = Cost(
-            level=published.level,
-            number=day + 1,
-            epsilon_spent=budget.spent,
-            delta_spent=budget.delta_spent,
-            secure=self.secure,
-        )
-        if not self.groups:
-            return self._row(by_group[0], self._phases, cost)
-        rows = tuple(
-            self._row(by_group[i], self._phases_of(i), cost, group=self.groups[i]) for i in range(len(by_group))
-        )
-        whole = self._row(DayCounts.together(by_group), self._phases_of(None), cost, times=len(by_group))
-        return replace(whole, groups=rows)
+        cost = self._cost_of(published._replace(number=min(day + 1, self.days)))
+        cost = replace(cost, number=day + 1, epsilon_remaining=None)  # each cycle has a budget of its own
+        rows = tuple(self._row(by_group[i], cost, i, label) for i, label in enumerate(self.groups))
+        return replace(self._row(DayCounts.together(by_group), cost), groups=rows)
 
-    def _phases_of(self, group: int | None) -> list[PartOfGroup]:
-        return [self._slots.part_of(group, phase) for phase in range(self.days)]
+    def _phases_of(self, number: int | None) -> Sequence[Phase]:
+        return [self._slots.part_of(number, phase) for phase in range(self.days)] if self.groups else self._phases
 
     def _row(
-        self, counts: DayCounts, phases: Sequence[Phase], cost: Cost, group: Label | None = None, times: int = 1
+        self, counts: DayCounts, cost: Cost, number: int | None = None, group: Label | None = None
     ) -> ActivesRelease:
         """What the counts of a group, or of all users, say."""
-        split, level = self._ledger.split, cost.level
+        split, phases, times = self.split, self._phases_of(number), self._answers if number is None else 1
         start, end = self._periods.bounds(counts.day)
-        shares = shares_of(counts, phases, split, level, times)
-        sticky = stickiness_of(counts, phases, split, level=level, length=self.every, times=times)
+        shares = shares_of(counts, phases, split, cost.level, times)
+        sticky = stickiness_of(counts, phases, split, level=cost.level, length=self.every, times=times)
         universe = phases[0].universe
         return ActivesRelease(
             estimates=ActivesRelease.of_shares(shares, sticky, self.every, universe),
@@ -509,9 +463,8 @@ class ActiveUsers(TimedUpdates, Tabular, PartedEstimator[ActivesRelease]):
     def stderr_at(self, share: float, group: Label | None = None) -> float:
         """The standard error of a share of active users, of all or of one group, in any but the first cycle."""
         number = None if group is None else self._slots.group_number(group)
-        phases: Sequence[Phase] = self._phases_of(number) if self.groups else self._phases
         times = self._answers if group is None else 1
-        laws = [errors_of([phase], self._ledger.split, times) for phase in phases]
+        laws = [errors_of([phase], self.split, times) for phase in self._phases_of(number)]
         return max(float(law.stderr(share)) if law.users else inf for law in laws)
 
     @property
@@ -526,14 +479,14 @@ class ActiveUsers(TimedUpdates, Tabular, PartedEstimator[ActivesRelease]):
     def _described(self) -> str:
         return (
             f"<{type(self).__name__} of {self._tracked()}, the last 1 to {self.days} days of {self._periods.every}, "
-            f"now {self._periods.now}; epsilon {self.epsilon:g}{and_delta(self.delta)} in a cycle{self._unsafe()}>"
+            f"now {told_time(self.day)}; epsilon {self.epsilon:g}{and_delta(self.delta)} in a cycle{self._unsafe()}>"
         )
 
     def _rows(self) -> Rows:
         return (
             ("universe", self._universe.describe()),
             ("tracked", f"{self.users:,} users in {format_bytes(self.memory)}, in {self.days} phases"),
-            ("now", f"day {self._periods.open + 1:,}, from {self._periods.now} on, of {self._periods.every}"),
+            ("now", f"day {self._periods.open + 1:,}, from {told_time(self.day)} on, of {self._periods.every}"),
             *((name, text + " in a cycle" * (name == "total")) for name, text in self.budget.card().rows),
             ("error", f"± {self.stderr_at(0.5):.4f} (standard error of a half)"),
         )
@@ -542,15 +495,12 @@ class ActiveUsers(TimedUpdates, Tabular, PartedEstimator[ActivesRelease]):
 
     def _more(self) -> tuple[Any, ...]:
         days = self._periods
-        return days.start, days.length, days.level, days.open, days.booked
+        return days.zone, days.start, days.length, days.level, days.open, days.booked
 
-    def _keep_more(self, zone: str, *saved: Any) -> None:
-        self._periods = Days.saved(zone, *saved)
-
-    def _zone(self) -> str:
-        return self._periods.zone
-
-    @classmethod
-    def _is_possible(cls, slots: PermutedParts, zone: str, *saved: Any) -> bool:
-        Days.saved(zone, *saved).check()
+    def _keep_more(self, slots: PermutedParts, zone: str, *saved: Any) -> bool:
+        start, length, level, *now = saved
+        if length < 1:
+            raise InvalidValue(f"a day cannot last {length} microseconds", code="day-length")
+        self._periods = Days(start, length, 0, zone_of(zone).name, check_level(level), *now)
+        self._periods.bounds(self._periods.open)  # which refuses days beyond all times
         return slots.parts <= min(MOST_DAYS, slots.size)

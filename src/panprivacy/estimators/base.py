@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from panprivacy import state
 from panprivacy.checks import check_level
 from panprivacy.display import Card, Rows, grid_of, html_of, warning_of
-from panprivacy.errors import CorruptState, InvalidType, NotPrivate, OtherUniverse, PanPrivacyError
+from panprivacy.errors import CannotMerge, CorruptState, InvalidType, NotPrivate, OtherUniverse, PanPrivacyError
+from panprivacy.estimates.estimate import OfPart
 from panprivacy.estimates.release import Cost
 from panprivacy.kernels import load_kernels, load_kernels_of
 from panprivacy.memory import ownership
@@ -25,6 +26,7 @@ from panprivacy.privacy import coins as coin_sources
 from panprivacy.privacy.budget import Budget, Ledger, Published, Split, and_delta, budget_of
 from panprivacy.privacy.coins import Coins
 from panprivacy.privacy.noisy_counts import add_noise, load_noise
+from panprivacy.privacy.pairs import Pair
 from panprivacy.registry import Traits
 from panprivacy.slots import SlotMap
 from panprivacy.state import BoundLock, Snapshot, StateFile, seal
@@ -33,6 +35,7 @@ from panprivacy.table.batch import BatchUpdate, look_up
 from panprivacy.universe import Edges, Ids, Universe
 from panprivacy.universe.categories import CategorizedEvent, CategorizedEvents
 from panprivacy.universe.columns import BatchOptions, batches, named_columns
+from panprivacy.universe.groups import Label
 from panprivacy.universe.strangers import StrangerFilter
 
 load_kernels()  # before there is any event, so that none decides it
@@ -189,9 +192,17 @@ class Estimator(Saveable, Generic[R]):
     REPEATABLE: ClassVar[bool] = Table.repeatable
     """Whether a batch that is fed twice is as good as fed once."""
 
+    NOT_MERGED: ClassVar[str]
+    """Why estimators of this class cannot be merged, if they cannot."""
+
+    NOT_REDRAWN: ClassVar[str] = ""
+    """Why no announced readings are planned, if none are."""
+
     _gone: str | None = None  # why the table is not here any more
 
-    def _assemble(self, universe: Universe, slots: SlotMap, ledger: Ledger, table: Bits, coins: Coins) -> None:
+    def _assemble(
+        self, universe: Universe, slots: Any, ledger: Ledger, table: Any, coins: Coins, *, secure: bool = True
+    ) -> None:
         load_kernels_of(universe, slots, table)
         load_noise(ledger.split.noise)
         self._slots = slots
@@ -199,9 +210,21 @@ class Estimator(Saveable, Generic[R]):
         self._ledger = ledger
         self._table = table
         self._coins = coins
-        self._drawn_securely = True
+        self._drawn_securely = secure
         ownership.give_lock(self)
         ownership.register(self)
+        self._prepare()
+
+    def _start(self, universe: Universe, slots: Any, split: Split, coins: Coins) -> None:
+        """Draw a table in which no user has appeared, and begin with it."""
+        self._assemble(universe, slots, Ledger(split), self._drawn_table(slots, split.pair, coins), coins)
+
+    @classmethod
+    def _drawn_table(cls, slots: Any, pair: Pair, coins: Coins) -> Any:
+        return cls.TABLE.drawn(slots.size, pair, coins, *_limit_of(slots))
+
+    def _prepare(self) -> None:
+        """Make what follows from the parts, before there is any event."""
 
     def _set_universe(self, universe: Universe) -> None:
         """Take this for the universe; events are its ids, each with a category where the slots have categories."""
@@ -213,10 +236,9 @@ class Estimator(Saveable, Generic[R]):
     def _of_parts(
         cls, universe: Universe, slots: SlotMap, ledger: Ledger, table: Bits, coins: Coins, *, secure: bool
     ) -> Self:
-        """An estimator of parts that exist already: loaded, merged or taken over."""
+        """An estimator of parts that exist already: merged or taken over."""
         est = cls.__new__(cls)
-        est._assemble(universe, slots, ledger, table, coins)
-        est._drawn_securely = secure
+        est._assemble(universe, slots, ledger, table, coins, secure=secure)
         return est
 
     def agree_with(self, other: Self) -> None:
@@ -225,9 +247,9 @@ class Estimator(Saveable, Generic[R]):
             self._ledger = other._ledger
 
     @classmethod
-    @abstractmethod
-    def _merged(cls, parts: Sequence[Self], *, overlapping: bool) -> Self:
+    def _merged(cls, parts: Sequence[Self], *, overlapping: bool) -> Self:  # noqa: ARG003
         """Make one estimator of several of this class, whose locks are held, or say why that cannot be."""
+        raise CannotMerge(cls.NOT_MERGED, code="not-mergeable")
 
     @abstractmethod
     def _counts(self, scratch: Scratch) -> NDArray[np.int64]:
@@ -256,10 +278,9 @@ class Estimator(Saveable, Generic[R]):
     def _parameters(self) -> bytes:
         """What a saved state needs besides ledger and bits, in a length that does not depend on the stream."""
 
-    @classmethod
     @abstractmethod
-    def _from_parameters(cls, parameters: bytes, universe: Any) -> tuple[Universe, SlotMap]:
-        """Read `_parameters`."""
+    def _from_parameters(self, parameters: bytes, universe: Any) -> tuple[Universe, SlotMap]:
+        """Read `_parameters`; what is neither universe nor slots is set here, of an object that has nothing yet."""
 
     # --- events -------------------------------------------------------------------------------------------------
 
@@ -437,6 +458,8 @@ class Estimator(Saveable, Generic[R]):
         """
         with self._lock:
             self._check_in_use()
+            if self.NOT_REDRAWN:
+                raise PanPrivacyError(self.NOT_REDRAWN, code="no-rerandomize")
             self._ledger.check_redraw()
             with self._table.restored_on_error():
                 self._table.flip_each(self._ledger.split.flip, self._coins)
@@ -470,10 +493,6 @@ class Estimator(Saveable, Generic[R]):
         del self._table
         return table
 
-    def _attach_table(self, table: Any) -> None:
-        """Take back what `_detach_table` gave."""
-        self._table, self._gone = table, None
-
     def _empty(self, why: str) -> None:
         if self._gone is None:
             self._detach_table(why).wipe()
@@ -489,30 +508,37 @@ class Estimator(Saveable, Generic[R]):
         """Where epsilon goes: shares, spent, left, and the exact total."""
         return self._ledger.budget
 
+    split: ClassVar[OfPart[Split]] = OfPart("_ledger")
+    """How the budget is split between the state and its releases."""
+
+    epsilon: ClassVar[OfPart[float]] = OfPart("split")
+    """The total budget."""
+
+    delta: ClassVar[OfPart[float]] = OfPart("split")
+    """The probability, at most, with which more than epsilon is lost: 0 unless it was given and is of use."""
+
     @property
     def secure(self) -> bool:
         """Whether every coin so far came from the operating system."""
         return self._drawn_securely and self._coins.secure
 
     @property
-    def split(self) -> Split:
-        """How the budget is split between the state and its releases."""
-        return self._ledger.split
-
-    @property
-    def epsilon(self) -> float:
-        """The total budget."""
-        return self._ledger.split.epsilon
-
-    @property
-    def delta(self) -> float:
-        """The probability, at most, with which more than epsilon is lost: 0 unless it was given and is of use."""
-        return self._ledger.split.delta
-
-    @property
     def universe(self) -> Universe:
         """The users there could be."""
         return self._universe
+
+    @property
+    def groups(self) -> tuple[Label, ...]:
+        """The labels of the groups or categories, in the order in which a release has them; none without them."""
+        slots: Any = self._slots
+        divided = slots.ranges if hasattr(slots, "ranges") else getattr(slots, "groups", None)
+        divided = getattr(slots, "categories", None) if divided is None else divided
+        return () if divided is None else divided.labels
+
+    @property
+    def _answers(self) -> int:
+        """How many answers a question has in a release: one, or one for each group or category."""
+        return len(self.groups) or 1
 
     @property
     def memory(self) -> int:
@@ -554,14 +580,17 @@ class Estimator(Saveable, Generic[R]):
 
     def _counts_released(self) -> int:
         """How many counts a release has, without counting them."""
-        return 1
+        return self._answers
 
     @classmethod
     def from_sealed(cls, parts: Snapshot, universe: Any = None) -> Self:
         if parts.kind != cls.KIND:
             raise CorruptState(f"this is not the state of a {cls.__name__}", code="other-estimator")
         return cls.from_state_with_table(
-            parts, universe, lambda slots, _: cls._saved_table(slots, parts.words), coin_sources.system
+            parts,
+            universe,
+            lambda slots, _: cls.TABLE.from_words(slots.size, parts.words, *_limit_of(slots)),
+            coin_sources.system,
         )
 
     @classmethod
@@ -570,9 +599,10 @@ class Estimator(Saveable, Generic[R]):
     ) -> Self:
         """An estimator with the parameters of a saved state, and a table that `bits` makes for its slots and split."""
         try:
+            est = cls.__new__(cls)
             ledger, rest = Ledger.from_bytes(bytes(parts.parameters), parts.version)
-            known, slots = cls._from_parameters(rest, universe)
-            est = cls._of_parts(known, slots, ledger, bits(slots, ledger.split), coins, secure=parts.secure)
+            known, slots = est._from_parameters(rest, universe)
+            est._assemble(known, slots, ledger, bits(slots, ledger.split), coins, secure=parts.secure)
             if ledger.published and len(ledger.published.noisy) != est._counts_released():
                 raise CorruptState("the last release has the wrong number of counts", code="state-contradictory")
         except OtherUniverse:
@@ -581,7 +611,7 @@ class Estimator(Saveable, Generic[R]):
             raise CorruptState(f"the state contradicts itself: {error}", code="state-contradictory") from error
         return est
 
-    @classmethod
-    def _saved_table(cls, slots: SlotMap, words: NDArray[np.uint64]) -> Bits:
-        """The table of these slots that was saved."""
-        return cls.TABLE.from_words(slots.size, words)
+
+def _limit_of(slots: Any) -> tuple[int, ...]:
+    """What a table is told besides its size: how far counters count, if the slots have counters."""
+    return (slots.up_to,) if hasattr(slots, "up_to") else ()

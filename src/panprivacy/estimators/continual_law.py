@@ -67,13 +67,13 @@ The smaller of the two totals holds. There is no number of observations in eithe
 **Accuracy**, at the end: how far the published density can be from the truth, over all of many observations at once.
 """
 
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
 from math import ceil, exp, expm1, floor, inf, log, log1p, nextafter, sqrt, tanh
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -175,44 +175,25 @@ def best_shares(epsilon: float, plan: Workload, delta: float | None = None, pair
 
 @lru_cache(maxsize=256)
 def _best_shares(epsilon: float, plan: Workload, delta: float | None, pair: Pair | None, even_if_worse: bool) -> Shares:
-    found = _Search(epsilon, plan, 0.0, pair).best()
+    search = _Search(epsilon, plan, 0.0, pair)
+    found = search.best()
     if delta:
-        other = _Search(epsilon, plan, delta, pair).best()
-        found = other if even_if_worse or other.error < _WORTH_A_DELTA * found.error else found
-    if found.error < _IMPOSSIBLE:
-        for shares in found.affordable(plan, epsilon, pair):
-            return shares
-    raise InvalidValue(f"epsilon = {epsilon} is too small for {plan.moves} moves", code="epsilon-too-small")
+        other = _Search(epsilon, plan, delta, pair)
+        better = other.best()
+        if even_if_worse or better.error < _WORTH_A_DELTA * found.error:
+            search, found = other, better
+    shares = search.exact(found) if found.error < _IMPOSSIBLE else None
+    if shares is None:
+        raise InvalidValue(f"epsilon = {epsilon} is too small for {plan.moves} moves", code="epsilon-too-small")
+    return shares
 
 
-@dataclass(frozen=True)
-class _Found:
+class _Found(NamedTuple):
     """Shares as floats: of the state, the walk's step, the test and the value, which is 1/sigma if there is a delta."""
 
     error: float
     state: float
     noises: tuple[float, float, float]
-    delta: float
-
-    def affordable(self, plan: Workload, epsilon: float, pair: Pair | None) -> Iterator[Shares]:
-        """The shares as fractions. Floats may have erred in the last digits: step down until the exact loss fits."""
-        drawn, shrink, less = pair or symmetric(self.state), 1.0, 2**-40
-        while shrink > 0.5:
-            threshold, test = (Fraction(floor(x * shrink * RELEASE_STEPS), RELEASE_STEPS) for x in self.noises[:2])
-            noise = _noise(self.noises[2] * shrink, self.delta)
-            if min(threshold, test) > 0 and noise is not None:
-                with suppress(NotPrivate):
-                    yield Shares(epsilon, drawn, plan.moves, threshold, test, noise, plan.rising, delta=self.delta)
-            shrink, less = shrink - less, 2 * less
-
-
-def _noise(share: float, delta: float) -> Noise | None:
-    """The noise of a released count, if it can be drawn."""
-    if not delta:
-        epsilon = Fraction(floor(share * RELEASE_STEPS), RELEASE_STEPS)
-        return Laplace(epsilon) if epsilon > 0 else None
-    square = max(Fraction(ceil(share**-2 * SQUARE_STEPS), SQUARE_STEPS), LEAST_SQUARE)
-    return Gaussian(square) if square <= LARGEST_SQUARE else None
 
 
 @dataclass(frozen=True)
@@ -224,13 +205,28 @@ class _Search:
     delta: float
     pair: Pair | None
 
+    def exact(self, found: _Found) -> Shares | None:
+        """The shares as fractions. Floats may have erred in the last digits: step down until the exact loss fits."""
+        plan, drawn, shrink, less = self.plan, self.pair or symmetric(found.state), 1.0, 2**-40
+        while shrink > 0.5:
+            threshold, test, value = (Fraction(floor(x * shrink * RELEASE_STEPS), RELEASE_STEPS) for x in found.noises)
+            noise: Noise = Laplace(value)
+            if self.delta:
+                least = Fraction(ceil((found.noises[2] * shrink) ** -2 * SQUARE_STEPS), SQUARE_STEPS)
+                noise = Gaussian(max(least, LEAST_SQUARE))
+            can_be_drawn = noise.square <= LARGEST_SQUARE if isinstance(noise, Gaussian) else value > 0
+            if min(threshold, test) > 0 and can_be_drawn:
+                with suppress(NotPrivate):
+                    of = (self.epsilon, drawn, plan.moves, threshold, test, noise, plan.rising)
+                    return Shares(*of, delta=self.delta)
+            shrink, less = shrink - less, 2 * less
+        return None
+
     def best(self) -> _Found:
         """Search over the proportions of the shares; how large they are then follows from epsilon."""
         from scipy.optimize import minimize
 
-        tests = log(4 / self.plan.moves) / 2
-        start = np.zeros(4)
-        start[1:3] = tests
+        start = np.array([0.0, 1.0, 1.0, 0.0]) * log(4 / self.plan.moves) / 2
 
         def error(at: NDArray[np.float64]) -> float:
             return self._at(*at.tolist()).error
@@ -241,11 +237,11 @@ class _Search:
     def _at(self, of_state: float, test: float, value: float, rate: float) -> _Found:
         state = self.pair.loss if self.pair else _part(of_state) * min(self.epsilon, LARGEST_STATE_EPSILON)
         if max(abs(test), abs(value)) > 30 or state < 1e-9:
-            return _Found(_IMPOSSIBLE, state, (0.0, 0.0, 0.0), self.delta)
+            return _Found(_IMPOSSIBLE, state, (0.0, 0.0, 0.0))
         proportions = (1.0, exp(test), exp(value))
         scale = self._scale(state, proportions)
         noises = (scale, scale * proportions[1], scale * proportions[2])
-        return _Found(self._error(state, noises, _part(rate)), state, noises, self.delta)
+        return _Found(self._error(state, noises, _part(rate)), state, noises)
 
     def _scale(self, state: float, proportions: tuple[float, float, float]) -> float:
         """How large the shares can be in these proportions."""
@@ -447,7 +443,10 @@ def accuracy_of(
     its middle errs by half of it at most.
     """
     slack = slack_of(shares, tracked.bits, observations, beta)
-    sampling = _sampling(tracked.users, tracked.population, observations, beta)
+    sampling = 0.0
+    if tracked.users < tracked.population:  # how far the sample is from all, at every observation (Serfling 1974)
+        unsampled = 1 - (tracked.users - 1) / tracked.population
+        sampling = sqrt(unsampled * log(2 * observations * _SOURCES / beta) / (2 * tracked.users))
     test, bits = slack.test / tracked.whole, slack.bits / tracked.whole
     released = slack.value / tracked.whole + bits + sampling
     waited = max(float(bar), slack.value - slack.test) / tracked.whole
@@ -464,8 +463,7 @@ def accuracy_of(
     )
 
 
-@dataclass(frozen=True)
-class Slack:
+class Slack(NamedTuple):
     """What each source of error stays within, in counts, over all observations, but for its part of beta."""
 
     bits: float
@@ -480,39 +478,28 @@ class Slack:
 
 @lru_cache(maxsize=1024)
 def slack_of(shares: Shares, size: int, observations: int, beta: float) -> Slack:
-    """Bounds that hold together but for a probability of ``3/4 * beta``; the sample has the last quarter."""
-    beta = beta / _SOURCES
-    return Slack(
-        bits=_bits(shares, size, observations, beta),
-        test=_test(shares, observations, beta),
-        value=_value(shares, min(observations, shares.moves), beta),
-    )
+    """Bounds that hold together but for a probability of ``3/4 * beta``; the sample has the last quarter.
 
-
-def _bits(shares: Shares, size: int, observations: int, beta: float) -> float:
-    """A bound of the number of ones around its mean, by the sub-Gaussian constant of a coin.
-
-    The smallest variance with which a coin of probability p0, or of ``p1 = 1 - p0``, is sub-Gaussian is
-    ``(p1-p0) / (2*ln(p1/p0))`` (Kearns and Saul 1998).
+    *Bits*: the smallest variance with which a coin of probability p0, or of ``p1 = 1 - p0``, is sub-Gaussian is
+    ``(p1-p0) / (2*ln(p1/p0))`` (Kearns and Saul 1998). *Test*: Chernoff's bound of the noise, by moments, the walk
+    of the threshold included. *Value*: ``P(|X| >= k) = 2*a^k / (1+a)``, or, of Gaussian noise, Chernoff's bound.
     """
-    pair = shares.pair
-    variance = size * pair.gap / (2 * pair.loss)
-    return sqrt(2 * variance * log(2 * observations / beta))
-
-
-def _test(shares: Shares, observations: int, beta: float) -> float:
-    """A bound of the noise in a test, the walk of the threshold included: Chernoff's, by moments."""
     from scipy.optimize import minimize_scalar
 
-    threshold, test = float(shares.threshold), float(shares.test)
-    top = min(threshold, test)
+    beta, pair, moves = beta / _SOURCES, shares.pair, min(observations, shares.moves)
+    looks, threshold, test = log(2 * observations / beta), float(shares.threshold), float(shares.test)
 
-    def bound(share: float) -> float:
-        rate = share * top
-        moment = observations * log_moment(threshold, rate) + log_moment(test, rate)
-        return (log(2 * observations / beta) + moment) / rate
+    def of_test(share: float) -> float:
+        rate = share * min(threshold, test)
+        return (looks + (observations * log_moment(threshold, rate) + log_moment(test, rate))) / rate
 
-    return float(minimize_scalar(bound, bounds=(1e-6, 1 - 1e-9), method="bounded", options={"xatol": 1e-9}).fun)
+    found = minimize_scalar(of_test, bounds=(1e-6, 1 - 1e-9), method="bounded", options={"xatol": 1e-9})
+    if isinstance(shares.value, Gaussian):
+        value = sqrt(2 * float(shares.value.square) * log(2 * moves / beta))
+    else:
+        epsilon = float(shares.value.epsilon)
+        value = max(ceil(log(2 * moves / ((1 + exp(-epsilon)) * beta)) / epsilon) - 1, 0)
+    return Slack(bits=sqrt(2 * (size * pair.gap / (2 * pair.loss)) * looks), test=float(found.fun), value=value)
 
 
 def farthest_walk(shares: Shares, steps: int, beta: float) -> float:
@@ -520,20 +507,3 @@ def farthest_walk(shares: Shares, steps: int, beta: float) -> float:
     threshold = float(shares.threshold)
     rate = threshold / (2 * sqrt(steps + 1))
     return (steps * log_moment(threshold, rate) + log(2 / beta)) / rate if steps else 0.0
-
-
-def _value(shares: Shares, moves: int, beta: float) -> float:
-    """A bound of the noise of any released count: ``P(|X| >= k) = 2*a^k / (1+a)``, or a Gaussian's by Chernoff."""
-    if isinstance(shares.value, Gaussian):
-        return sqrt(2 * float(shares.value.square) * log(2 * moves / beta))
-    epsilon = float(shares.value.epsilon)
-    tail = log(2 * moves / ((1 + exp(-epsilon)) * beta)) / epsilon
-    return max(ceil(tail) - 1, 0)
-
-
-def _sampling(users: int, population: int, observations: int, beta: float) -> float:
-    """How far the density among sampled users is from that among all, at every observation (Serfling 1974)."""
-    if users == population:
-        return 0.0
-    unsampled = 1 - (users - 1) / population
-    return sqrt(unsampled * log(2 * observations * _SOURCES / beta) / (2 * users))

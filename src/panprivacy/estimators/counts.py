@@ -1,25 +1,25 @@
 """`Counts`: how often do people appear?"""
 
-from collections.abc import Iterable
-from typing import Any, ClassVar, Literal, NoReturn, Self
+from collections.abc import Iterable, Iterator
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from panprivacy.checks import check_delta, check_epsilon, check_whole
 from panprivacy.display import Rows, format_bytes
-from panprivacy.errors import InvalidValue, PanPrivacyError
-from panprivacy.estimates import Cost, FrequencyRelease
-from panprivacy.estimates.frequency import MeanErrors, ShareErrors, frequencies
+from panprivacy.errors import InvalidValue
+from panprivacy.estimates import FrequencyRelease
+from panprivacy.estimates.frequency import Frequencies, MeanErrors, ShareErrors, frequencies
 from panprivacy.estimators.known import UniverseEstimator
 from panprivacy.memory.scratch import Scratch
 from panprivacy.privacy import coins as coin_sources
-from panprivacy.privacy.budget import Ledger, Published
 from panprivacy.privacy.coins import Coins
+from panprivacy.privacy.pairs import Pair
 from panprivacy.privacy.splitting import best_split
 from panprivacy.registry import Traits
-from panprivacy.slots import AllUsers, OneCategoryPerUser, Ranges, SlotMap
-from panprivacy.slots.choosing import choose_slots, slots_bytes, slots_from, universe_bytes, universe_from
+from panprivacy.slots import Ranges
+from panprivacy.slots.choosing import choose_slots
 from panprivacy.slots.users import CountedSlots, with_counters
 from panprivacy.table import Counters
 from panprivacy.table.counters import LEAST_UP_TO, check_frequency
@@ -107,6 +107,10 @@ class Counts(UniverseEstimator[FrequencyRelease]):
         "counters of the same users cannot be merged: each hides where it began, so that two of them cannot be added; "
         "feed one estimator, or shards that own different users"
     )
+    NOT_REDRAWN: ClassVar[str] = (
+        "Counts has no rerandomize: a second reading shows every counter again, and the difference tells how often "
+        "its user came in between; a counter that is drawn anew would forget what came before"
+    )
     TRAITS: ClassVar[Traits] = Traits(
         "counts",
         ("up_to", "only", "releases", "delta", "categories", "other"),
@@ -142,27 +146,10 @@ class Counts(UniverseEstimator[FrequencyRelease]):
         places = None if only else up_to
         planned = check_whole(releases, "releases")
         split = best_split(check_epsilon(epsilon), chosen.each, planned, delta=delta, up_to=places)
-        slots = with_counters(chosen.slots, up_to)
-        table = self.TABLE.drawn(slots.size, split.pair, source, up_to)
-        self._assemble(chosen.users, slots, Ledger(split), table, source)
+        self._start(chosen.users, with_counters(chosen.slots, up_to), split, source)
 
     def _differences(self, other: Self) -> list[str]:
         return ([] if self.up_to == other.up_to else ["up_to"]) + super()._differences(other)
-
-    def _slots_of(self, slots: AllUsers) -> CountedSlots:
-        return with_counters(slots, self.up_to)
-
-    def _drawn_table(self, slots: SlotMap) -> Counters:
-        return Counters.drawn(slots.size, self._ledger.pair, self._coins, self.up_to)
-
-    def rerandomize(self) -> NoReturn:
-        """Refuse: two readings of a counter tell how often its user came in between."""
-        self._check_in_use()
-        raise PanPrivacyError(
-            "Counts has no rerandomize: a second reading shows every counter again, and the difference tells how often "
-            "its user came in between; a counter that is drawn anew would forget what came before",
-            code="no-rerandomize",
-        )
 
     # --- what leaves --------------------------------------------------------------------------------------------
 
@@ -172,54 +159,26 @@ class Counts(UniverseEstimator[FrequencyRelease]):
         One user is at one of the places of one group, and may have come from another of the same group: these numbers
         move by 2 in all, the ones by 1.
         """
-        counts: NDArray[np.int64] = scratch.empty("counts", self._counts_released(), np.int64)
         if self.only:
-            self._table.count_ones(self._edges, counts)
-        else:
-            self._table.count_excesses(self._edges, counts)
+            return super()._counts(scratch)
+        counts: NDArray[np.int64] = scratch.empty("counts", self._counts_released(), np.int64)
+        self._table.count_excesses(self._edges, counts)
         return counts
 
-    def _interpret(self, published: Published) -> FrequencyRelease:
-        cost, level = self._cost_of(published), published.level
-        noisy = np.array(published.noisy).reshape(-1, 1 if self.only else self.up_to)
-        rows = self._rows_of(noisy, cost)
-        if isinstance(self._slots, OneCategoryPerUser):
-            return FrequencyRelease(estimates={}, cost=cost, universe=self.users, up_to=self.up_to, groups=rows)
-        ((estimates, noise),) = frequencies(self._law(), noisy.sum(axis=0, keepdims=True), level, self.up_to)
-        return FrequencyRelease(
-            estimates=estimates, cost=cost, universe=self.users, up_to=self.up_to, noise_stderr=noise, groups=rows
-        )
+    def _counts_released(self) -> int:
+        return super()._counts_released() * (1 if self.only else self.up_to)
 
-    def _rows_of(self, noisy: NDArray[np.int64], cost: Cost) -> tuple[FrequencyRelease, ...]:
-        """The groups or categories of a release."""
-        ranges = self._slots.ranges
-        if ranges is None:
-            return ()
-        of = zip(ranges.labels, ranges.users.tolist(), ranges.population.tolist(), strict=True)
-        found = frequencies(self._law(ranges), noisy, cost.level, self.up_to)
-        return tuple(
-            FrequencyRelease(
-                estimates=estimates,
-                cost=cost,
-                universe=universe,
-                up_to=self.up_to,
-                noise_stderr=noise,
-                group=group,
-                users=users,
-            )
-            for (group, users, universe), (estimates, noise) in zip(of, found, strict=True)
-        )
+    def _law(self, ranges: Ranges | None = None, pair: Pair | None = None) -> ShareErrors | MeanErrors:
+        law = self._tracked(ranges, pair)
+        if ranges is not None:
+            law = tuple(each[:, None] if isinstance(each, np.ndarray) else each for each in law)
+        return MeanErrors(*law) if self.only else ShareErrors(*law, up_to=self.up_to)
 
-    def _law(self, ranges: Ranges | None = None) -> ShareErrors | MeanErrors:
-        """The law of the errors of all users together, or of each range."""
-        split, slots = self._ledger.split, self._slots
-        if ranges is None:
-            times = 1 if slots.ranges is None else len(slots.ranges)
-            tracked: Any = (split.pair, slots.size, slots.users, slots.population, split.noise, times)
-        else:
-            columns = (each[:, None] for each in (ranges.bits, ranges.users, ranges.population))
-            tracked = (split.pair, *columns, split.noise)
-        return MeanErrors(*tracked) if self.only else ShareErrors(*tracked, up_to=self.up_to)
+    def _estimates(self, law: Any, noisy: NDArray[np.int64], level: float) -> Iterator[Frequencies]:
+        return frequencies(law, noisy, level, self.up_to)
+
+    def _release(self, **parts: Any) -> FrequencyRelease:
+        return FrequencyRelease(up_to=self.up_to, **parts)
 
     # --- what it says of itself ---------------------------------------------------------------------------------
 
@@ -276,29 +235,17 @@ class Counts(UniverseEstimator[FrequencyRelease]):
             ("counted", f"{self.users:,} users up to {self.up_to} times in {format_bytes(self.memory)}"),
             *self.budget.card().rows,
             ("error", f"{of_share}± {self.mean_stderr:.4f} of the mean at most (standard errors{of})"),
-            *self._group_rows("of the mean "),
+            *self._group_rows(self._mean_stderrs, "of the mean "),
         )
-
-    def _group_stderrs(self, ranges: Ranges) -> NDArray[np.float64]:
-        return self._mean_stderrs(ranges).ravel()
 
     # --- bytes --------------------------------------------------------------------------------------------------
 
-    def _counts_released(self) -> int:
-        return max(len(self.groups), 1) * (1 if self.only else self.up_to)
-
     def _parameters(self) -> bytes:
-        return universe_bytes(self._universe) + slots_bytes(self._slots) + bytes([self.up_to - 1])
+        return super()._parameters() + bytes([self.up_to - 1])
 
-    @classmethod
-    def _from_parameters(cls, parameters: bytes, universe: Any) -> tuple[Universe, CountedSlots]:
-        known, rest = universe_from(parameters, universe)
-        *saved, last = rest
-        if last + 1 < LEAST_UP_TO:
-            raise InvalidValue(f"counters up to {last + 1} are not possible", code="up-to-range")
-        return known, with_counters(slots_from(bytes(saved), known.size), last + 1)
-
-    @classmethod
-    def _saved_table(cls, slots: SlotMap, words: NDArray[np.uint64]) -> Counters:
-        assert isinstance(slots, CountedSlots)
-        return Counters.from_words(slots.size, words, slots.up_to)
+    def _from_parameters(self, parameters: bytes, universe: Any) -> tuple[Universe, CountedSlots]:
+        up_to = parameters[-1] + 1
+        if up_to < LEAST_UP_TO:
+            raise InvalidValue(f"counters up to {up_to} are not possible", code="up-to-range")
+        known, slots = super()._from_parameters(parameters[:-1], universe)
+        return known, with_counters(slots, up_to)

@@ -1,6 +1,6 @@
 """`Density`: what fraction of these users has shown up?"""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -8,17 +8,16 @@ from numpy.typing import NDArray
 
 from panprivacy.checks import check_delta, check_epsilon, check_whole
 from panprivacy.display import Rows, format_bytes
-from panprivacy.estimates import Cost, ErrorModel, Release
+from panprivacy.estimates import ErrorModel, Release
 from panprivacy.estimators.known import UniverseEstimator
-from panprivacy.memory.scratch import Scratch
 from panprivacy.privacy import coins as coin_sources
-from panprivacy.privacy.budget import Ledger, Published, Split
+from panprivacy.privacy.budget import Split
 from panprivacy.privacy.coins import Coins
 from panprivacy.privacy.pairs import Pair
 from panprivacy.privacy.splitting import best_split
 from panprivacy.registry import Traits
-from panprivacy.slots import AllUsers, OneCategoryPerUser, Ranges, SlotMap, Slots
-from panprivacy.slots.choosing import choose_slots, slots_bytes, slots_from, universe_bytes, universe_from
+from panprivacy.slots import AllUsers, OneCategoryPerUser, Ranges, Slots
+from panprivacy.slots.choosing import choose_slots
 from panprivacy.table import Table
 from panprivacy.universe import Range, Universe
 from panprivacy.universe.groups import Label
@@ -126,66 +125,30 @@ class Density(UniverseEstimator[Release]):
         delta = check_delta(delta)
         plan = check_whole(releases, "releases"), check_whole(intrusions, "intrusions")
         split = best_split(check_epsilon(epsilon), chosen.each, *plan, delta)
-        table = self.TABLE.drawn(chosen.slots.size, split.pair, source)
-        self._assemble(chosen.users, chosen.slots, Ledger(split), table, source)
+        self._start(chosen.users, chosen.slots, split, source)
 
     @classmethod
     def of_one_user(cls, split: Split, coins: Coins) -> Self:
         """An estimator of one user with this split of a budget, which an auditor can enumerate."""
-        table = Table.drawn(1, split.pair, coins)
-        return cls._of_parts(Range(1), AllUsers(1, 0, 1), Ledger(split), table, coins, secure=coins.secure)
-
-    def _drawn_table(self, slots: SlotMap) -> Table:
-        return Table.drawn(slots.size, self._ledger.pair, self._coins)
+        est = cls.__new__(cls)
+        est._start(Range(1), AllUsers(1, 0, 1), split, coins)
+        return est
 
     # --- what leaves --------------------------------------------------------------------------------------------
 
-    def _counts(self, scratch: Scratch) -> NDArray[np.int64]:
-        counts: NDArray[np.int64] = scratch.empty("counts", self._counts_released(), np.int64)
-        self._table.count_ones(self._edges, counts)
-        return counts
+    def _law(self, ranges: Ranges | None = None, pair: Pair | None = None) -> ErrorModel:
+        return ErrorModel(*self._tracked(ranges, pair))
 
-    def _counts_released(self) -> int:
-        return 1 if self._slots.ranges is None else len(self._slots.ranges)
+    def _estimates(self, law: ErrorModel, noisy: NDArray[np.int64], level: float) -> Iterator[tuple[Any, float]]:
+        if isinstance(law.bits, int):  # all users together
+            yield Release.of_share(law.estimate(noisy.item(), level), law.population), law.noise_stderr
+            return
+        shares = law.estimates(noisy[:, 0].tolist(), level)
+        for share, population, noise in zip(shares, law.population.tolist(), law.noise_stderr.tolist(), strict=True):
+            yield Release.of_share(share, population), noise
 
-    def _interpret(self, published: Published) -> Release:
-        pair, cost = self._ledger.split.pair_after(published.redraws), self._cost_of(published)
-        rows = self._rows_of(published, pair, cost)
-        errors = self._errors_under(pair)
-        if isinstance(self._slots, OneCategoryPerUser):
-            return Release(estimates={}, cost=cost, universe=errors.population, groups=rows)
-        share = errors.estimate(sum(published.noisy), published.level)
-        return Release(
-            estimates=Release.of_share(share, errors.population),
-            cost=cost,
-            universe=errors.population,
-            noise_stderr=errors.noise_stderr,
-            groups=rows,
-        )
-
-    def _rows_of(self, published: Published, pair: Pair, cost: Cost) -> tuple[Release, ...]:
-        """The groups or categories of a release."""
-        ranges = self._slots.ranges
-        if ranges is None:
-            return ()
-        errors = self._errors_of(ranges, pair)
-        shares = errors.estimates(published.noisy, published.level)
-        columns = ranges.labels, ranges.users.tolist(), ranges.population.tolist(), errors.noise_stderr.tolist()
-        return tuple(
-            Release(
-                estimates=Release.of_share(share, universe),
-                cost=cost,
-                universe=universe,
-                noise_stderr=noise,
-                group=group,
-                users=users,
-            )
-            for share, group, users, universe, noise in zip(shares, *columns, strict=True)
-        )
-
-    def _errors_of(self, ranges: Ranges, pair: Pair) -> ErrorModel:
-        """The law of the errors of all groups or categories."""
-        return ErrorModel(pair, ranges.bits, ranges.users, ranges.population, self._ledger.split.noise)
+    def _release(self, **parts: Any) -> Release:
+        return Release(**parts)
 
     def density_stderr_at(self, density: float, group: Label | None = None) -> float:
         """The standard error that a release now would have, if this were the true density: of all, or of one group.
@@ -194,19 +157,13 @@ class Density(UniverseEstimator[Release]):
         """
         ranges = self._slots.ranges
         if ranges is None or (group is None and not isinstance(self._slots, OneCategoryPerUser)):
-            return float(self._errors_under(self._ledger.pair).stderr(density))
-        errors = self._errors_of(ranges, self._ledger.pair).stderr(density)
+            return float(self._law().stderr(density))
+        errors = self._law(ranges).stderr(density)
         return float(errors.max() if group is None else errors[ranges.number(group)])
 
     def expected_errors(self) -> dict[str, float | None]:
         """The standard error of a release, if half of the users appear."""
         return {"density_stderr": self.density_stderr_at(0.5)}
-
-    def _errors_under(self, pair: Pair) -> ErrorModel:
-        slots = self._slots
-        return ErrorModel(
-            pair, slots.size, slots.users, slots.population, self._ledger.split.noise, self._counts_released()
-        )
 
     def _described(self) -> str:
         tracked = "all" if self.users == self._universe.size else f"{self.users:,}"
@@ -220,18 +177,5 @@ class Density(UniverseEstimator[Release]):
             ("tracked", f"{self.users:,} users in {format_bytes(self.memory)}"),
             *self.budget.card().rows,
             ("error", f"± {self.density_stderr_at(0.5):.4f} (standard error at density 1/2{of})"),
-            *self._group_rows(),
+            *self._group_rows(lambda ranges: self._law(ranges).stderr(0.5)),
         )
-
-    def _group_stderrs(self, ranges: Ranges) -> NDArray[np.float64]:
-        return np.asarray(self._errors_of(ranges, self._ledger.pair).stderr(0.5))
-
-    # --- bytes --------------------------------------------------------------------------------------------------
-
-    def _parameters(self) -> bytes:
-        return universe_bytes(self._universe) + slots_bytes(self._slots)
-
-    @classmethod
-    def _from_parameters(cls, parameters: bytes, universe: Any) -> tuple[Universe, Slots | OneCategoryPerUser]:
-        known, rest = universe_from(parameters, universe)
-        return known, slots_from(rest, known.size)

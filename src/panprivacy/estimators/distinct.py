@@ -22,7 +22,6 @@ from panprivacy.estimators.distinct_law import (
     counts_within,
     levels_for,
     model_of,
-    not_negative,
     relative_error,
     settled_from,
     total,
@@ -30,7 +29,7 @@ from panprivacy.estimators.distinct_law import (
 from panprivacy.estimators.merge import union_pair, united
 from panprivacy.memory.scratch import Scratch
 from panprivacy.privacy import coins as coin_sources
-from panprivacy.privacy.budget import Ledger, Published
+from panprivacy.privacy.budget import Published
 from panprivacy.privacy.coins import Coins
 from panprivacy.privacy.pairs import Pair
 from panprivacy.privacy.splitting import best_split
@@ -38,7 +37,7 @@ from panprivacy.registry import Traits
 from panprivacy.slots import SlotMap
 from panprivacy.slots.choosing import parse_categories
 from panprivacy.slots.users import Hashed, drawn_key
-from panprivacy.table import Bits, Table
+from panprivacy.table import Table
 from panprivacy.universe import Ids, Universe
 from panprivacy.universe.categories import Categories, by_categories
 from panprivacy.universe.groups import Label
@@ -156,35 +155,36 @@ class DistinctCount(Estimator[CountRelease]):
         check_key(key)
         split = best_split(epsilon, width, *plan)
         users = OpenUniverse(key or drawn_key(source), ids)
-        self._assemble(users, slots, Ledger(split), Table.drawn(slots.size, split.pair, source), source)
+        self._start(users, slots, split, source)
 
-    def _assemble(self, universe: Universe, slots: SlotMap, ledger: Ledger, table: Bits, coins: Coins) -> None:
+    def _prepare(self) -> None:
         import polars_hash  # noqa: F401 - loaded now, and Polars with it: at the first event they would tell of it
 
-        super()._assemble(universe, slots, ledger, table, coins)
         # The plan of the merged tables stays, since any of them may have been read; the coins do not.
-        ledger.pair = union_pair(ledger.pair, self._slots.unions)
+        self._ledger.pair = union_pair(self._ledger.pair, self._slots.unions)
 
     @classmethod
     def _merged(cls, parts: Sequence[Self], *, overlapping: bool) -> Self:
         """Draw one table from all of them, or keep the tables side by side: see `panprivacy.merge`."""
         _check_alike(parts)
-        head, tables, slots = parts[0], [part._table for part in parts], [part._slots for part in parts]
-        if overlapping:
-            if head._ledger.split.intrusions:
-                raise CannotMerge(
-                    "tables that are planned for announced readings cannot be merged with others",
-                    code="merge-with-readings",
-                )
-            made = sum(part._ledger.releases for part in parts)
-            ledger, one = head._ledger.with_releases(made), head._slots.united(slots)
-            table = united(tables, [part._ledger.pair for part in parts], head._coins)
+        declared = {part.ids for part in parts} - {None}
+        if len(declared) > 1:
+            raise CannotMerge(
+                "some parts have integer ids, others text: the same user would count twice", code="different-ids"
+            )
+        head, made = parts[0], [part._ledger.releases for part in parts]
+        tables, slots = [part._table for part in parts], [part._slots for part in parts]
+        if not overlapping:
+            ledger, one, table = head._ledger.with_releases(max(made)), head._slots.beside(slots), Table.joined(tables)
+        elif head._ledger.split.intrusions:
+            raise CannotMerge(
+                "tables that are planned for announced readings cannot be merged with others",
+                code="merge-with-readings",
+            )
         else:
-            made = max(part._ledger.releases for part in parts)
-            ledger, one = head._ledger.with_releases(made), head._slots.beside(slots)
-            table = Table.joined(tables)
-        secure = all(part.secure for part in parts)
-        universe = replace(head._universe, ids=next(iter(_declared(parts)), None))
+            ledger, one = head._ledger.with_releases(sum(made)), head._slots.united(slots)
+            table = united(tables, [part._ledger.pair for part in parts], head._coins)
+        secure, universe = all(part.secure for part in parts), replace(head._universe, ids=next(iter(declared), None))
         return cls._of_parts(universe, one, ledger, table, head._coins, secure=secure)
 
     # --- events -------------------------------------------------------------------------------------------------
@@ -235,7 +235,7 @@ class DistinctCount(Estimator[CountRelease]):
         self, model: CountModel, noisy: NDArray[np.float64], cost: Cost, group: Label | None = None
     ) -> CountRelease:
         """The release of noisy counts of levels, with a row for each part: of all users, or of one category."""
-        count, parts = not_negative(total([model.fit(part, cost.level) for part in noisy])), len(noisy)
+        count, parts = total([model.fit(part, cost.level) for part in noisy]), len(noisy)
         # Wide Laplace noise errs by less than a normal law of its variance would: the fit sees its peak.
         noise = min(sqrt(parts) * model.noise_stderr(count.value / parts), count.stderr or inf)
         return CountRelease(estimates={"count": count}, cost=cost, universe=None, noise_stderr=noise, group=group)
@@ -299,11 +299,6 @@ class DistinctCount(Estimator[CountRelease]):
     def _model(self, pair: Pair) -> CountModel:
         return model_of(pair, self.levels, self.buckets, self._ledger.split.noise, 1 / self._slots.tables)
 
-    @property
-    def groups(self) -> tuple[Label, ...]:
-        """The labels of the categories, in the order in which a release has them; none without categories."""
-        return self._slots.categories.labels if self._slots.categories else ()
-
     categories: ClassVar[OfPart[Categories | None]] = OfPart("_slots")
     """What events can be in, where they are in categories."""
 
@@ -343,8 +338,7 @@ class DistinctCount(Estimator[CountRelease]):
             return fixed + _DECLARED[self._universe.ids]
         return fixed + (_DECLARED[self._universe.ids] or _UNDECLARED) + slots.categories.to_bytes()
 
-    @classmethod
-    def _from_parameters(cls, parameters: bytes, universe: Any) -> tuple[Universe, SlotMap]:
+    def _from_parameters(self, parameters: bytes, universe: Any) -> tuple[Universe, SlotMap]:
         levels, buckets, parts, unions, key = _PARAMETERS.unpack_from(parameters)
         rest, declared = parameters[_PARAMETERS.size :], {written: kind for kind, written in _DECLARED.items()}
         kind = b"" if rest[:1] == _UNDECLARED else rest[:1]
@@ -369,11 +363,6 @@ def _check_alike(parts: Sequence[DistinctCount]) -> None:
         different += head._ledger.differences(part._ledger)
         if different:
             raise CannotMerge(f"the parts have different {' and '.join(different)}", code="different-plans")
-    if len(_declared(parts)) > 1:
-        raise CannotMerge(
-            "some parts have integer ids, others text: the same user would count twice",
-            code="different-ids",
-        )
     for one, other in combinations(parts, 2):
         # Two tables that were drawn apart have the same bits with a probability of at most p0^2 + p1^2 a bit.
         pair = one._ledger.pair
@@ -382,8 +371,3 @@ def _check_alike(parts: Sequence[DistinctCount]) -> None:
             raise CannotMerge(
                 "two of the parts are copies of one state: its users would count twice, and lose twice", code="copies"
             )
-
-
-def _declared(parts: Sequence[DistinctCount]) -> set[str]:
-    """What ids are declared to be in those parts that declare it."""
-    return {part.ids for part in parts if part.ids is not None}

@@ -29,6 +29,7 @@ buckets users on, and grows without bound when the last level is full. So an err
 and a smaller error takes more buckets and holds from a larger count on.
 """
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -141,10 +142,39 @@ class CountModel:
         The interval holds every n that a chi-squared test of one degree of freedom lets pass. It ends at infinity
         if the counts suggest more users than the levels can tell apart.
         """
-        curve = _Curve(self, noisy)
-        peak = curve.peak()
-        low, high = curve.ends(peak, level)
-        count = curve.n(peak)
+        from scipy.optimize import brentq
+        from scipy.special import chdtri
+
+        # The log-likelihood over n = unit*sinh(u), a scale that is even near zero and geometric far from it.
+        unit, (grid, middles, at_middles, fixed) = self.at_zero, self.grid
+
+        def slope(u: Reals, at: _Levels | None = None) -> Reals:
+            return self.score(noisy, self.at(unit * np.sinh(u)) if at is None else at) * unit * np.cosh(u)
+
+        heights = np.append(0.0, np.cumsum(slope(middles, at_middles).reshape(-1, len(_NODES)) @ _WEIGHTS * _STEP / 2))
+
+        def height(u: float) -> float:
+            start = min(max(int((u - grid[0]) / _STEP), 0), len(grid) - 1)
+            half = (u - grid[start]) / 2
+            return float(heights[start] + half * (slope(grid[start] + half * (1 + _NODES)) @ _WEIGHTS))
+
+        best = int(np.argmax(heights))
+        left, right = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
+        rising, falling = slope(np.array([left, right]))
+        peak = float(grid[best])
+        if rising > 0 > falling:  # else it is at the end of the grid
+            peak = float(brentq(lambda u: float(slope(np.array([u]))[0]), left, right, xtol=1e-9))
+        top, allowed = height(peak), float(chdtri(1, 1 - level))
+
+        def excess(u: float) -> float:
+            n = np.array([unit * sinh(u)])
+            return 2 * (top - height(u)) / float(self.fixed(n, self.at(n))[0]) - allowed
+
+        points = np.append(grid[2 * (top - heights) / fixed <= allowed], peak)
+        before, after = grid[grid < points.min()], grid[grid > points.max()]
+        low = unit * sinh(brentq(excess, before[-1], points.min(), xtol=1e-6)) if len(before) else -inf
+        high = unit * sinh(brentq(excess, points.max(), after[0], xtol=1e-6)) if len(after) else inf
+        count = unit * sinh(peak)
         return Estimate(count, self.stderr(count), (low, high), count, "users")
 
 
@@ -158,80 +188,21 @@ class _Levels(NamedTuple):
     """Of the parts that are about normal: the ones, and Gaussian noise."""
 
 
-class _Curve:
-    """The log-likelihood over ``n = unit*sinh(u)``, a scale that is even near zero and geometric far from it."""
-
-    def __init__(self, model: CountModel, noisy: Reals) -> None:
-        self._model, self._noisy = model, noisy
-        self._unit = model.at_zero
-        self._grid, middles, levels, self._grid_fixed = model.grid
-        slopes = self._slope(middles, levels).reshape(-1, len(_NODES))
-        self._heights = np.append(0.0, np.cumsum(slopes @ _WEIGHTS * _STEP / 2))
-
-    def n(self, u: float) -> float:
-        """The count at a point of the scale."""
-        return self._unit * sinh(u)
-
-    def peak(self) -> float:
-        """Where the likelihood is largest."""
-        from scipy.optimize import brentq
-
-        best = int(np.argmax(self._heights))
-        left, right = self._grid[max(best - 1, 0)], self._grid[min(best + 1, len(self._grid) - 1)]
-        rising, falling = self._slope(np.array([left, right]))
-        if not rising > 0 > falling:  # the end of the grid
-            return float(self._grid[best])
-        return float(brentq(lambda u: float(self._slope(np.array([u]))[0]), left, right, xtol=1e-9))
-
-    def ends(self, peak: float, level: float) -> tuple[float, float]:
-        """The least and the largest n whose likelihood ratio to the peak passes at this level."""
-        from scipy.optimize import brentq
-        from scipy.special import chdtri
-
-        top, allowed = self._height(peak), float(chdtri(1, 1 - level))
-
-        def excess(u: float) -> float:
-            n = np.array([self.n(u)])
-            return 2 * (top - self._height(u)) / float(self._model.fixed(n, self._model.at(n))[0]) - allowed
-
-        inside = 2 * (top - self._heights) / self._grid_fixed <= allowed
-        points = np.append(self._grid[inside], peak)
-        before, after = self._grid[self._grid < points.min()], self._grid[self._grid > points.max()]
-        low = self.n(brentq(excess, before[-1], points.min(), xtol=1e-6)) if len(before) else -inf
-        high = self.n(brentq(excess, points.max(), after[0], xtol=1e-6)) if len(after) else inf
-        return low, high
-
-    def _slope(self, u: Reals, levels: _Levels | None = None) -> Reals:
-        """Derivative of the log-likelihood by u."""
-        at = self._model.at(self._unit * np.sinh(u)) if levels is None else levels
-        return self._model.score(self._noisy, at) * self._unit * np.cosh(u)
-
-    def _height(self, u: float) -> float:
-        """The log-likelihood at u: its value at the grid point below, and the integral from there."""
-        start = min(max(int((u - self._grid[0]) / _STEP), 0), len(self._grid) - 1)
-        half = (u - self._grid[start]) / 2
-        return float(self._heights[start] + half * (self._slope(self._grid[start] + half * (1 + _NODES)) @ _WEIGHTS))
-
-
 def total(parts: Sequence[Estimate]) -> Estimate:
     """The estimate of a sum: counts add, variances add, and so do the squares of the distances to the ends.
 
     The last is the method of variance estimates recovery (Zou and Donner 2008), which keeps intervals lopsided where
-    those of the parts are, and one part's interval as it is.
+    those of the parts are, and one part's interval as it is. No count is negative, though a part may be, and the
+    interval of a negative sum holds zero.
 
     >>> total([Estimate(100.0, 30.0, (40.0, 180.0)), Estimate(200.0, 40.0, (120.0, 350.0))])
     Estimate(value=300.0, stderr=50.0, interval=(200.0, 470.0), raw=300.0, unit='users')
     """
     count = sum(part.value for part in parts)
-    low = count - hypot(*(part.value - part.interval[0] for part in parts))
-    high = count + hypot(*(part.interval[1] - part.value for part in parts))
-    return Estimate(count, sqrt(sum((part.stderr or 0.0) ** 2 for part in parts)), (low, high), count, "users")
-
-
-def not_negative(found: Estimate) -> Estimate:
-    """The same estimate, knowing that no count is negative; the interval of a negative one holds zero."""
-    (low, high), count = found.interval, found.value
-    return found._replace(value=max(count, 0.0), interval=interval_within(count, count - low, high - count, inf))
+    below = hypot(*(part.value - part.interval[0] for part in parts))
+    above = hypot(*(part.interval[1] - part.value for part in parts))
+    stderr = sqrt(sum((part.stderr or 0.0) ** 2 for part in parts))
+    return Estimate(max(count, 0.0), stderr, interval_within(count, below, above, inf), count, "users")
 
 
 LARGEST_COUNT = 10**12
@@ -294,10 +265,8 @@ def relative_error(pair: Pair, buckets: int, noise: Noise) -> float:
     return model_of(pair, 24, buckets, noise).stderr(count) / count
 
 
-@lru_cache(maxsize=64)
-def model_of(pair: Pair, levels: int, buckets: int, noise: Noise, share: float = 1.0) -> CountModel:
-    """The law of the counts of such a table, kept for the next release."""
-    return CountModel(pair, levels, buckets, noise, share)
+model_of = lru_cache(maxsize=64)(CountModel)
+"""The law of the counts of such a table, kept for the next release."""
 
 
 def relative_stderr(model: CountModel, count: float) -> float:
@@ -322,9 +291,14 @@ def counts_within(model: CountModel, error: float) -> tuple[int, int] | None:
     if not len(within):
         return None
     start, stop = int(within[0]), int(within[-1])
-    first = _furthest(model, error, ceil(counts[start]), int(counts[start - 1]) if start else 0)
-    last = _furthest(model, error, int(counts[stop]), ceil(counts[min(stop + 1, len(counts) - 1)]))
-    return first, last
+
+    def errs_more(count: int) -> bool:
+        return relative_stderr(model, count) > error
+
+    low, last = int(counts[start - 1]) + 1 if start else 1, int(counts[stop])
+    beyond = range(last + 1, ceil(counts[min(stop + 1, len(counts) - 1)]))
+    first = low + bisect_left(range(low, ceil(counts[start])), True, key=lambda count: not errs_more(count))
+    return first, last + bisect_left(beyond, True, key=errs_more)
 
 
 @lru_cache(maxsize=64)
@@ -337,14 +311,3 @@ def settled_from(model: CountModel, error: float) -> int:
     first = model.buckets if found is None else found[0]
     unit: int = 10 ** max(len(str(first)) - 2, 0)
     return -(-first // unit) * unit
-
-
-def _furthest(model: CountModel, error: float, within: int, outside: int) -> int:
-    """The last count within the error, between a count within and a count outside of it."""
-    while abs(outside - within) > 1:
-        middle = (within + outside) // 2
-        if relative_stderr(model, middle) <= error:
-            within = middle
-        else:
-            outside = middle
-    return within

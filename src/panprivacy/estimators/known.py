@@ -1,30 +1,31 @@
 """Estimators of a known universe: users may have groups, events categories, tables shards; or a key deals out parts."""
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from struct import Struct
-from typing import Any, ClassVar, NoReturn, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from panprivacy.display import Rows, counted, format_bytes
 from panprivacy.errors import CannotMerge, InvalidValue, PanPrivacyError
+from panprivacy.estimates.estimate import OfPart
 from panprivacy.estimators.base import Estimator
 from panprivacy.memory.intrinsics import wipe_stack
 from panprivacy.memory.scratch import Scratch
 from panprivacy.memory.threads import CHUNK
-from panprivacy.privacy.budget import Ledger
-from panprivacy.slots import AllUsers, OneCategoryPerUser, Ranges, SlotMap
-from panprivacy.slots.choosing import universe_bytes, universe_from
+from panprivacy.privacy.budget import Published
+from panprivacy.privacy.pairs import Pair
+from panprivacy.slots import AllUsers, OneCategoryPerUser, Ranges, Slots
+from panprivacy.slots.choosing import slots_bytes, slots_from, universe_bytes, universe_from
 from panprivacy.slots.parts import PermutedParts
 from panprivacy.slots.users import joined
-from panprivacy.state import Snapshot
 from panprivacy.table import Table
 from panprivacy.universe import Range, Universe, Users, grown, moved
 from panprivacy.universe.categories import Categories, by_categories
-from panprivacy.universe.groups import Groups, Label
+from panprivacy.universe.groups import Groups
 from panprivacy.universe.users import in_groups
 
 R = TypeVar("R")
@@ -39,25 +40,16 @@ class UniverseEstimator(Estimator[R]):
     _slots: Any
     _table: Any
 
-    @property
-    def users(self) -> int:
-        """How many users own a bit, or a counter and a bit."""
-        return int(self._slots.users)
+    users: ClassVar[OfPart[int]] = OfPart("_slots")
+    """How many users own a bit, or a counter and a bit."""
 
-    @property
-    def population(self) -> int:
-        """How many users of the universe the bits speak for: the users of a shard, or all."""
-        return int(self._slots.population)
+    population: ClassVar[OfPart[int]] = OfPart("_slots")
+    """How many users of the universe the bits speak for: the users of a shard, or all."""
 
     @property
     def bits(self) -> range:
         """Which bits of the whole table are here: a sample, a shard, or all."""
         return range(self._slots.first, self._slots.first + self._slots.size)
-
-    @property
-    def groups(self) -> tuple[Label, ...]:
-        """The labels of the groups or categories, in the order in which a release has them; none without them."""
-        return self._slots.ranges.labels if self._slots.ranges else ()
 
     @property
     def categories(self) -> Categories | None:
@@ -68,6 +60,52 @@ class UniverseEstimator(Estimator[R]):
     def _edges(self) -> NDArray[np.int64]:
         """Where each group or category begins among the slots, and where the last ends; without any, of all users."""
         return np.array([0, self._slots.size]) if self._slots.ranges is None else self._slots.ranges.bounds
+
+    # --- what leaves --------------------------------------------------------------------------------------------
+
+    def _counts(self, scratch: Scratch) -> NDArray[np.int64]:
+        counts: NDArray[np.int64] = scratch.empty("counts", self._counts_released(), np.int64)
+        self._table.count_ones(self._edges, counts)
+        return counts
+
+    @abstractmethod
+    def _law(self, ranges: Ranges | None = None, pair: Pair | None = None) -> Any:
+        """The law of the errors of all users together, or of each range, with the coins of now or other ones."""
+
+    def _tracked(self, ranges: Ranges | None, pair: Pair | None) -> tuple[Any, ...]:
+        """What an `ErrorModel` needs."""
+        pair, noise, slots = pair or self._ledger.pair, self._ledger.split.noise, self._slots
+        if ranges is None:
+            return pair, slots.size, slots.users, slots.population, noise, self._answers
+        return pair, ranges.bits, ranges.users, ranges.population, noise
+
+    @abstractmethod
+    def _estimates(self, law: Any, noisy: NDArray[np.int64], level: float) -> Iterable[tuple[Any, float]]:
+        """For each row of noisy counts, the estimates of a release, and the standard deviation of their noise."""
+
+    @abstractmethod
+    def _release(self, **parts: Any) -> R:
+        """A release of these parts."""
+
+    def _interpret(self, published: Published) -> R:
+        cost, ranges = self._cost_of(published), self._slots.ranges
+        pair = self._ledger.split.pair_after(published.redraws)
+        noisy, rows = np.array(published.noisy).reshape(self._answers, -1), []
+        if ranges is not None:
+            found = self._estimates(self._law(ranges, pair), noisy, cost.level)
+            columns = ranges.labels, ranges.users.tolist(), ranges.population.tolist()
+            rows = [
+                self._release(
+                    estimates=each, cost=cost, universe=universe, noise_stderr=noise, group=group, users=users
+                )
+                for group, users, universe, (each, noise) in zip(*columns, found, strict=True)
+            ]
+        whole = {"cost": cost, "universe": self.population, "groups": tuple(rows)}
+        if self.categories:
+            return self._release(estimates={}, **whole)
+        total = noisy.sum(axis=0, keepdims=True)
+        ((estimates, noise),) = self._estimates(self._law(pair=pair), total, cost.level)
+        return self._release(estimates=estimates, noise_stderr=noise, **whole)
 
     # --- shards -------------------------------------------------------------------------------------------------
 
@@ -145,9 +183,9 @@ class UniverseEstimator(Estimator[R]):
 
     def _move_to(self, universe: Universe) -> None:
         """Draw a table for a larger universe, move the bits of all earlier users into it, and wipe the old table."""
-        groups = universe.groups if isinstance(universe, Users) else None
-        slots, before = self._slots_of(AllUsers(universe.size, 0, universe.size, groups)), self._table
-        table = self._drawn_table(slots)
+        groups, before = universe.groups if isinstance(universe, Users) else None, self._table
+        slots = replace(self._slots, universe=universe.size, first=0, size=universe.size, groups=groups)
+        table = self._drawn_table(slots, self._ledger.pair, self._coins)
         try:
             with Scratch() as scratch:
                 for start in range(0, before.size, CHUNK):
@@ -163,14 +201,6 @@ class UniverseEstimator(Estimator[R]):
         before.wipe()
         wipe_stack()
 
-    def _slots_of(self, slots: AllUsers) -> SlotMap:
-        """The slots of this estimator for a bit for every user."""
-        return slots
-
-    @abstractmethod
-    def _drawn_table(self, slots: SlotMap) -> Any:
-        """A table for these slots in which no user has appeared."""
-
     # --- what it says of itself ---------------------------------------------------------------------------------
 
     def _whom(self) -> str:
@@ -180,58 +210,39 @@ class UniverseEstimator(Estimator[R]):
         listed = isinstance(self._universe, Users)  # which says so itself
         return self._universe.describe() + in_groups(None if listed else getattr(self._slots, "groups", None))
 
-    @abstractmethod
-    def _group_stderrs(self, ranges: Ranges) -> NDArray[np.float64]:
-        """The standard error of each group or category: of its density at 1/2, or of its mean."""
-
-    def _group_rows(self, of: str = "") -> Rows:
+    def _group_rows(self, errors_of: Callable[[Ranges], Any], of: str = "") -> Rows:
         """The errors of the largest and of the smallest group."""
         ranges = self._slots.ranges
         if ranges is None or self.categories:
             return ()
-        errors = self._group_stderrs(ranges)
+        errors = errors_of(ranges).ravel()
         said = (
             f"{ranges.labels[i]} ± {errors[i]:.4f} ({counted(int(ranges.users[i]), 'user')})"
             for i in (int(errors.argmin()), int(errors.argmax()))
         )
         return (("groups", f"{len(ranges):,}, {of}from {' to '.join(said)}"),)
 
+    # --- bytes --------------------------------------------------------------------------------------------------
+
+    def _parameters(self) -> bytes:
+        return universe_bytes(self._universe) + slots_bytes(self._slots)
+
+    def _from_parameters(self, parameters: bytes, universe: Any) -> tuple[Universe, Slots | OneCategoryPerUser]:
+        known, rest = universe_from(parameters, universe)
+        return known, slots_from(rest, known.size)
+
 
 class PartedEstimator(Estimator[R]):
     """An estimator of a known universe, of whose parts each answers another question."""
 
-    NOT_MERGED: ClassVar[str]
-    """Why two of them cannot be merged."""
-    NOT_REDRAWN: ClassVar[str]
-    """Why no announced readings are planned."""
     MORE: ClassVar[Struct]
     """The layout of what a saved state has behind the slots: `_more`. A zone and groups follow, where there are any."""
 
     _slots: PermutedParts
     _table: Table
 
-    @property
-    def users(self) -> int:
-        """How many users own a bit."""
-        return self._slots.users
-
-    @property
-    def groups(self) -> tuple[Label, ...]:
-        """The labels of the groups, in order; empty if users have none."""
-        return self._slots.groups.labels if self._slots.groups else ()
-
-    @property
-    def _answers(self) -> int:
-        """How many answers a question has in a release: one, or one for each group."""
-        return len(self.groups) or 1
-
-    @classmethod
-    def _merged(cls, parts: Sequence[Self], *, overlapping: bool) -> NoReturn:  # noqa: ARG003
-        raise CannotMerge(cls.NOT_MERGED, code="not-mergeable")
-
-    def rerandomize(self) -> NoReturn:
-        """Refuse: no announced readings are planned."""
-        raise PanPrivacyError(self.NOT_REDRAWN, code="no-rerandomize")
+    users: ClassVar[OfPart[int]] = OfPart("_slots")
+    """How many users own a bit."""
 
     def _tracked(self) -> str:
         """Whom it counts, and in how much memory."""
@@ -242,49 +253,27 @@ class PartedEstimator(Estimator[R]):
 
     @abstractmethod
     def _more(self) -> tuple[Any, ...]:
-        """The values that a saved state has behind the slots, as `MORE` packs them."""
+        """The time zone of its days, UTC without days, and the values that `MORE` packs."""
 
     @abstractmethod
-    def _keep_more(self, zone: str, *saved: Any) -> None:
-        """Take the zone and the values of `_more` from a saved state."""
-
-    @classmethod
-    @abstractmethod
-    def _is_possible(cls, slots: PermutedParts, zone: str, *saved: Any) -> bool:
-        """Whether an estimator of this class can have these parts; refuse values of `_more` that cannot be."""
-
-    def _zone(self) -> str:
-        """The time zone of its days, if it has days."""
-        return "UTC"
+    def _keep_more(self, slots: PermutedParts, zone: str, *saved: Any) -> bool:
+        """Take over what `_more` gave, or refuse it; return whether there can be this number of parts."""
 
     def _parameters(self) -> bytes:
-        zone, groups = self._zone(), self._slots.groups
+        zone, *values = self._more()
+        groups = self._slots.groups
         named = b"" if zone == "UTC" and groups is None else bytes([len(zone)]) + zone.encode()
-        known = universe_bytes(self._universe) + self._slots.to_bytes() + self.MORE.pack(*self._more())
+        known = universe_bytes(self._universe) + self._slots.to_bytes() + self.MORE.pack(*values)
         return known + named + (b"" if groups is None else groups.to_bytes())
 
-    @classmethod
-    def _from_parameters(cls, parameters: bytes, universe: Any) -> tuple[Universe, PermutedParts]:
-        known, slots, zone, saved = cls._read_parameters(parameters, universe)
-        if not cls._is_possible(slots, zone, *saved):
-            raise InvalidValue(f"{slots.parts} parts of its users are not possible", code="parts-range")
-        return known, slots
-
-    @classmethod
-    def _read_parameters(cls, parameters: bytes, universe: Any) -> tuple[Universe, PermutedParts, str, tuple[Any, ...]]:
+    def _from_parameters(self, parameters: bytes, universe: Any) -> tuple[Universe, PermutedParts]:
         known, rest = universe_from(parameters, universe)
         slots, rest = PermutedParts.from_bytes(rest, known.size)
-        saved, rest = cls.MORE.unpack_from(rest), rest[cls.MORE.size :]
+        saved, rest = self.MORE.unpack_from(rest), rest[self.MORE.size :]
         zone, rest = (rest[1 : 1 + rest[0]].decode(), rest[1 + rest[0] :]) if rest else ("UTC", b"")
+        if not self._keep_more(slots, zone, *saved):
+            raise InvalidValue(f"{slots.parts} parts of its users are not possible", code="parts-range")
         groups = Groups.from_bytes(rest) if rest else None
         if groups is not None and groups.size != known.size:
             raise ValueError("the groups belong to other users")
-        return known, slots if groups is None else replace(slots, groups=groups), zone, saved
-
-    @classmethod
-    def from_sealed(cls, parts: Snapshot, universe: Any = None) -> Self:
-        est = super().from_sealed(parts, universe)
-        _, rest = Ledger.from_bytes(bytes(parts.parameters), parts.version)
-        _, _, zone, saved = cls._read_parameters(rest, universe)
-        est._keep_more(zone, *saved)
-        return est
+        return known, slots if groups is None else replace(slots, groups=groups)

@@ -23,6 +23,7 @@ rounded, so that every cell of the merged table lies within the claimed pair, an
 from collections.abc import Sequence
 from contextlib import ExitStack
 from fractions import Fraction
+from functools import reduce
 from math import exp, floor, log1p, prod
 from typing import Any, TypeAlias, TypeVar
 
@@ -62,10 +63,7 @@ def merged_pair(one: Pair, other: Pair) -> Pair:
 
 def union_pair(pair: Pair, tables: int) -> Pair:
     """The pair of the union of this number of tables of one pair."""
-    merged = pair
-    for _ in range(1, tables):
-        merged = merged_pair(merged, pair)
-    return merged
+    return reduce(merged_pair, [pair] * tables)
 
 
 def kernel(one: Pair, other: Pair) -> Kernel:
@@ -161,7 +159,7 @@ def merge(parts: Sequence[E], *more: object, overlapping: bool = False) -> E:
                 )
         except BaseException:  # interrupted: the parts get their tables back, and stay as they were
             for part, table in zip(parts, tables, strict=True):
-                part._attach_table(table)
+                part._table, part._gone = table, None
             merged.end("the merge was interrupted, and its parts have kept their bits")
             raise
         for table in tables:

@@ -1,10 +1,10 @@
 """`Retention`: how many of those who came in one period came back in the next?"""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import inf, nan
 from pathlib import Path
 from struct import Struct
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ from panprivacy.estimators.known import PartedEstimator
 from panprivacy.memory.intrinsics import wipe_stack
 from panprivacy.memory.scratch import Scratch
 from panprivacy.privacy import coins as coin_sources
-from panprivacy.privacy.budget import Ledger, Published
+from panprivacy.privacy.budget import Published
 from panprivacy.privacy.coins import Coins
 from panprivacy.privacy.splitting import best_split
 from panprivacy.registry import Traits
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     import polars as pl
     from matplotlib.axes import Axes
 
-T = TypeVar("T")
 _MAIN, _CONTROL = (0, PARTS - 1), (PARTS - 1, PARTS)  # which parts of the users are asked which question
 _NOT_YET = -(2**63)  # stands for a count that is not released yet: no count is below 0, and no noise so far out
 
@@ -126,9 +125,8 @@ class Retention(Tabular, PartedEstimator[Release | RetentionRelease]):
         each = max(size // (len(ranges.labels) if ranges else 1), 1)
         split = best_split(check_epsilon(epsilon), each, planned + 1, 0, delta)
         slots = choose_parts(users.size, size, PARTS, key, source, runs=(_MAIN, _CONTROL), groups=ranges)
-        table = self.TABLE.drawn(slots.size, split.pair, source)
         self._newcomers = check_flag(newcomers, "newcomers")
-        self._assemble(users, slots, Ledger(split), table, source)
+        self._start(users, slots, split, source)
 
     # --- periods ------------------------------------------------------------------------------------------------
 
@@ -159,7 +157,9 @@ class Retention(Tabular, PartedEstimator[Release | RetentionRelease]):
                 self._table.invert(self._control.first)
                 published = self._publish(noisy, level)  # last: what breaks off before it has not closed the period
         wipe_stack()
-        return self._cohort_release(published)
+        cohort = self._interpret(published)
+        assert isinstance(cohort, Release)
+        return cohort
 
     def next_release(self, level: float = 0.95) -> Release | RetentionRelease:
         """End the first period with a release of the cohort, or, in the second one, make a release of it."""
@@ -175,7 +175,9 @@ class Retention(Tabular, PartedEstimator[Release | RetentionRelease]):
                     "the first period is not over: close() ends it, and releases the cohort", code="period-open"
                 )
             self._ledger.spend_release()
-            return self._second_release(self._publish(self._noisy_counts(), level))
+            released = self._interpret(self._publish(self._noisy_counts(), level))
+            assert isinstance(released, RetentionRelease)
+            return released
 
     def to_polars(self) -> "pl.DataFrame":
         """The curve so far as a frame, with a row for each release of the second period."""
@@ -225,7 +227,7 @@ class Retention(Tabular, PartedEstimator[Release | RetentionRelease]):
                 np.sum(parts[:, slice(*run)], axis=1, out=by_group[:, column])
         if self.closed:  # the bits of the control group stand for their opposites
             by_group[:, 1] *= -1
-            by_group[:, 1] += [periods.control.bits for periods in self._periods_of_groups()]
+            by_group[:, 1] += [self._periods_of(group).control.bits for group in range(self._answers)]
         return counts
 
     def _publish(self, noisy: Sequence[int], level: float) -> Published:
@@ -241,63 +243,30 @@ class Retention(Tabular, PartedEstimator[Release | RetentionRelease]):
         return 2 * self._answers * self._ledger.split.releases
 
     def _interpret(self, published: Published) -> Release | RetentionRelease:
-        second = len(self._so_far(published)) > 2 * self._answers
-        return self._second_release(published) if second else self._cohort_release(published)
-
-    def _cohort_release(self, published: Published) -> Release:
-        cost = self._cost_of(published)
-
-        def row(counts: Sequence[Counts], periods: TwoPeriods, **of: Any) -> Release:
-            cohort = periods.cohort
-            share = cohort.estimate(counts[0].main, published.level) if cohort.users else NOTHING
-            noise = cohort.noise_stderr if cohort.users else nan
-            estimates = Release.of_share(share, cohort.population)
-            return Release(estimates=estimates, cost=cost, universe=cohort.population, noise_stderr=noise, **of)
-
-        return self._with_groups(published, row)
-
-    def _second_release(self, published: Published) -> RetentionRelease:
-        cost = self._cost_of(published)
-
-        def row(counts: Sequence[Counts], periods: TwoPeriods, **of: Any) -> RetentionRelease:
-            first, *later = counts
-            return RetentionRelease(
-                estimates=periods.estimates(first, later, published.level),
-                cost=cost,
-                universe=periods.main.population,
-                asked=self.asked,
-                noise_stderr=periods.cohort.noise_stderr if periods.main.users else nan,
-                **of,
-            )
-
-        return self._with_groups(published, row)
-
-    def _with_groups(self, published: Published, row: Callable[..., T]) -> T:
-        """What `row` makes of the counts of all releases, for all users, and for each group."""
         so_far = np.array(self._so_far(published), dtype=np.int64).reshape(-1, self._answers, 2)
-        groups: dict[str, Any] = {}
-        if self.groups:
-            found = zip(self.groups, self._periods_of_groups(), strict=True)
-            groups["groups"] = tuple(
-                row(_each(so_far[:, i]), periods, group=label, users=periods.main.users + periods.control.users)
-                for i, (label, periods) in enumerate(found)
-            )
-        return row(_each(so_far.sum(axis=1)), self._periods, **groups)
+        rows = tuple(self._row(published, so_far[:, i], i, group=label) for i, label in enumerate(self.groups))
+        whole: Release | RetentionRelease = self._row(published, so_far.sum(axis=1), None, groups=rows)
+        return whole
 
-    @property
-    def _periods(self) -> TwoPeriods:
-        """The errors of both questions, for all users: sums of a noisy count for each group."""
-        return self._periods_of(None, self._answers)
+    def _row(self, published: Published, counts: NDArray[np.int64], number: int | None, **of: Any) -> Any:
+        """What the counts of all releases so far say of a group, or of all users."""
+        (first, *later), periods = (Counts(*release) for release in counts.tolist()), self._periods_of(number)
+        of |= {"cost": self._cost_of(published), "universe": periods.main.population}
+        if number is not None:
+            of["users"] = periods.main.users + periods.control.users
+        cohort, level = periods.cohort, published.level
+        of["noise_stderr"] = cohort.noise_stderr if cohort.users else nan
+        if later:
+            return RetentionRelease(estimates=periods.estimates(first, later, level), asked=self.asked, **of)
+        share = cohort.estimate(first.main, level) if cohort.users else NOTHING
+        return Release(estimates=Release.of_share(share, cohort.population), **of)
 
-    def _periods_of_groups(self) -> list[TwoPeriods]:
-        return [self._periods_of(group) for group in range(self._answers)]
-
-    def _periods_of(self, group: int | None, times: int = 1) -> TwoPeriods:
-        """The errors of both questions, for one group, or for all users; without groups, all users are one."""
+    def _periods_of(self, group: int | None = None) -> TwoPeriods:
+        """The errors of both questions, for one group, or for all users: sums of a noisy count for each group."""
         parts: Sequence[Any] = (self._main, self._control)
         if self.groups:
             parts = [self._slots.part_of(group, *run) for run in (_MAIN, _CONTROL)]
-        pair, noise = self._ledger.pair, self._ledger.split.noise
+        pair, noise, times = self._ledger.pair, self._ledger.split.noise, self._answers if group is None else 1
         main, control = (
             DifferenceErrorModel(pair, part.size, part.users, part.universe, noise, times) for part in parts
         )
@@ -311,16 +280,15 @@ class Retention(Tabular, PartedEstimator[Release | RetentionRelease]):
         `touched` is the share that comes in the second period at all; without it, everybody does: the largest error.
         `group` asks about one group, instead of all users.
         """
-        periods = self._periods if group is None else self._periods_of(self._slots.group_number(group))
+        periods = self._periods_of(None if group is None else self._slots.group_number(group))
         return periods.main.error(1.0 if touched is None else touched, share).stderr if periods.main.users else inf
 
     def expected_errors(self) -> dict[str, float | None]:
         """The standard error of those who came back, if half of the users did."""
         return {"returned_stderr": self.stderr_at(0.5)}
 
-    def _assemble(self, universe: Universe, slots: Any, ledger: Ledger, table: Any, coins: Coins) -> None:
-        super()._assemble(universe, slots, ledger, table, coins)
-        self._main, self._control = slots.part(*_MAIN), slots.part(*_CONTROL)
+    def _prepare(self) -> None:
+        self._main, self._control = self._slots.part(*_MAIN), self._slots.part(*_CONTROL)
 
     def _described(self) -> str:
         return f"<{type(self).__name__} of {self._tracked()}, {self._period()}; {self._spent()}>"
@@ -339,17 +307,9 @@ class Retention(Tabular, PartedEstimator[Release | RetentionRelease]):
 
     # --- bytes --------------------------------------------------------------------------------------------------
 
-    def _more(self) -> tuple[bool]:
-        return (self._newcomers,)
+    def _more(self) -> tuple[str, bool]:
+        return "UTC", self._newcomers
 
-    def _keep_more(self, zone: str, *saved: Any) -> None:  # noqa: ARG002 - it has no days
+    def _keep_more(self, slots: PermutedParts, zone: str, *saved: Any) -> bool:  # noqa: ARG002 - it has no days
         (self._newcomers,) = saved
-
-    @classmethod
-    def _is_possible(cls, slots: PermutedParts, zone: str, *saved: Any) -> bool:  # noqa: ARG003 - either question is possible
         return slots.parts == PARTS
-
-
-def _each(counts: NDArray[np.int64]) -> list[Counts]:
-    """Noisy counts of each release."""
-    return [Counts(*release) for release in counts.tolist()]

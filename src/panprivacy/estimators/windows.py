@@ -8,14 +8,35 @@ from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from panprivacy.checks import check_level
 from panprivacy.display import Card, Tabular, grid_of, html_of, line_of
-from panprivacy.errors import BudgetExhausted, InvalidType, InvalidValue, NotPrivate, PanPrivacyError
+from panprivacy.errors import (
+    BudgetExhausted,
+    EarlyEvent,
+    InvalidType,
+    InvalidValue,
+    LateEvent,
+    NotPrivate,
+    PanPrivacyError,
+)
 from panprivacy.estimates.timelines import draw_windows
 from panprivacy.estimators.base import Estimator
 from panprivacy.memory import ownership
 from panprivacy.memory.scratch import Scratch
-from panprivacy.periods import Periods, RowPolicy, as_datetime, moment_of, moments_of, told_time, wall_clock
+from panprivacy.periods import (
+    PeriodRows,
+    Periods,
+    RowPolicy,
+    Untimely,
+    as_datetime,
+    moment_of,
+    moments_of,
+    told_time,
+    wall_clock,
+)
 from panprivacy.privacy import composition
 from panprivacy.universe import Edges, Ids
 from panprivacy.universe.columns import (
@@ -34,13 +55,20 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-class TimedUpdates(ownership.Locked, ABC):
+E = TypeVar("E")
+"""What there is of a period that is over."""
+
+_MOST_AT_ONCE = 10_000  # periods that `advance` may end; a time further ahead is a mistake
+
+
+class TimedUpdates(ownership.Locked, ABC, Generic[E]):
     """Counts each event in the period of its time. An event of a later period may end the open one."""
 
     PERIOD: ClassVar[str]
     """What errors call a period."""
 
     _periods: Periods
+    _ended: list[E]  # in order
 
     @property
     @abstractmethod
@@ -68,7 +96,7 @@ class TimedUpdates(ownership.Locked, ABC):
         """Note that a user appeared at a time; without one, in the open period. Options as in `update_many`."""
         policy = RowPolicy(ahead, late, early)
         with self._lock:
-            if self._enter(time, policy, lambda: self._target().check_many([user], category)):
+            if self._enter(time, policy, [user], category):
                 self._target().update(user, category)
 
     def update_many(
@@ -150,9 +178,8 @@ class TimedUpdates(ownership.Locked, ABC):
     ) -> None:
         if isinstance(time, str) or not hasattr(time, "__len__"):
             with self._lock:
-                options = {"skip_outside": skip_outside}
-                if self._enter(time, policy, lambda: self._target().check_many(ids, categories, **options)):
-                    self._target().update_many(ids, categories, threads=threads, **options)
+                if self._enter(time, policy, ids, categories, skip_outside):
+                    self._target().update_many(ids, categories, threads=threads, skip_outside=skip_outside)
             return
         with Scratch() as scratch, self._lock:
             universe = self._target().universe
@@ -164,8 +191,7 @@ class TimedUpdates(ownership.Locked, ABC):
                 known = StrangerFilter(universe).mask(universe, ids, scratch)
                 ids, categories = _chosen(ids, categories, known, scratch)
                 moments = scratch.own(moments[known])
-            with self._periods.refusals(self.PERIOD):
-                cut = self._periods.cut(moments, self._open_period, policy, scratch)
+            cut = self._cut(moments, policy, scratch)
             if cut.last is not None and cut.last > self._open_period:
                 self._target().check_many(ids, categories)  # now: a period that has ended stays ended
             for period, rows in cut:
@@ -173,18 +199,51 @@ class TimedUpdates(ownership.Locked, ABC):
                 some, of = (ids, categories) if rows is None else _chosen(ids, categories, rows, scratch)
                 self._target().update_many(some, of, threads=threads)
 
-    def _enter(self, time: Any, policy: RowPolicy, check: Callable[[], None]) -> bool:
-        """Go to the period of an event; False if the event is left out."""
+    def _enter(self, time: Any, policy: RowPolicy, ids: Any, categories: Any, skip_outside: bool = False) -> bool:
+        """Go to the period of events of one time; False if they are left out."""
         if time is None:
             return True
-        with self._periods.refusals(self.PERIOD):
-            period = policy.place(self._periods.number(moment_of(time, self._periods.zone)), self._open_period)
+        with Scratch() as scratch:
+            period = self._cut(scratch.own(moments_of([time], self._periods.zone)), policy, scratch).last
         if period is None:
             return False
         if period > self._open_period:
-            check()  # now: a period that has ended stays ended
+            # Now: a period that has ended stays ended.
+            self._target().check_many(ids, categories, skip_outside=skip_outside)
         self._go_to(period)
         return True
+
+    def _cut(self, moments: NDArray[np.int64], policy: RowPolicy, scratch: Scratch) -> PeriodRows:
+        try:
+            return self._periods.cut(moments, self._open_period, policy, scratch)
+        except Untimely as row:
+            raise self._refusal(row) from None
+
+    def _refusal(self, row: Untimely) -> LateEvent | EarlyEvent:
+        start = as_datetime(self._periods.start_of(row.period), self._periods.zone)
+        period = f"the {self.PERIOD} from {start:%Y-%m-%d %H:%M:%S} on"
+        if not row.early:
+            over = "is over" if row.period >= 0 else "is before the first one"
+            return LateEvent(f"{period} {over}; nothing was changed")
+        return EarlyEvent(
+            f"{period} is {row.period - row.reached:,} {self.PERIOD}s ahead; nothing was changed: advance() first, "
+            "or say ahead= (are times in seconds?)"
+        )
+
+    def advance(self, time: Any) -> list[E]:
+        """End every period that is over at this time, and return what was released just now."""
+        with self._lock:
+            open_, before = self._open_period, len(self._ended)
+            number = self._periods.number(moment_of(time, self._periods.zone))
+            if number < open_:
+                raise self._refusal(Untimely(0, number, open_, early=False))
+            if number - open_ > _MOST_AT_ONCE:
+                raise InvalidValue(
+                    f"this time would end {number - open_:,} {self.PERIOD}s at once; are times in seconds?",
+                    code="time-far-ahead",
+                )
+            self._go_to(number)
+            return self._ended[before:]
 
 
 def _chosen(ids: Any, categories: Any, rows: Any, scratch: Scratch) -> tuple[Any, Any]:
@@ -202,7 +261,7 @@ def _chosen(ids: Any, categories: Any, rows: Any, scratch: Scratch) -> tuple[Any
     return chosen_rows(ids, rows, scratch), of
 
 
-R = TypeVar("R")
+R = TypeVar("R", bound=Any)
 """What a release of the estimators is."""
 
 _MOST_SHOWN = 8  # closed windows that a display has room for
@@ -218,23 +277,20 @@ class Window(Tabular, Generic[R]):
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain numbers and text, for JSON."""
-        release: Any = self.release
-        return {"start": self.start.isoformat(), "end": self.end.isoformat(), **release.to_dict()}
+        return {"start": self.start.isoformat(), "end": self.end.isoformat(), **self.release.to_dict()}
 
     def to_polars(self) -> "pl.DataFrame":
         """The frame of its release, with the start and the end of the window in every row."""
         import polars as pl
 
-        release: Any = self.release
-        frame: pl.DataFrame = release.to_polars()
+        frame: pl.DataFrame = self.release.to_polars()
         return frame.select(
             pl.lit(self.start).alias("start"), pl.lit(self.end).alias("end"), pl.exclude("start", "end")
         )
 
     def plot(self, path: str | Path | None = None, *, ax: "Axes | None" = None) -> "Axes":
         """Draw its release, and return Matplotlib's axes; with a path also into a file."""
-        release: Any = self.release
-        drawn: Axes = release.plot(path, ax=ax)
+        drawn: Axes = self.release.plot(path, ax=ax)
         return drawn
 
     def card(self) -> Card:
@@ -247,7 +303,7 @@ class Window(Tabular, Generic[R]):
     _repr_html_ = html_of
 
 
-class Windows(TimedUpdates, Tabular, Generic[R]):
+class Windows(TimedUpdates[Window[R]], Tabular, Generic[R]):
     r"""Count users anew in every window of time: one estimator for each, released and erased when its window ends.
 
     A user is protected by `epsilon` in each window. One who appears in w of them loses at most ``w * epsilon`` in all,
@@ -309,10 +365,10 @@ class Windows(TimedUpdates, Tabular, Generic[R]):
         if every is None:
             raise InvalidValue('how long is a window? Give every, such as "7d"', code="every-missing")
         self._make = make
-        self._periods = Periods.fixed(every, tz) if start is None else Periods.of(every, start, tz)
+        self._periods = Periods.of(every, start, tz)
         self._level = check_level(level)
         self._now = 0 if start is not None else self._periods.number(wall_clock())
-        self._closed: list[Window[R]] = []
+        self._ended: list[Window[R]] = []
         ownership.give_lock(self, rank=0)
         self._open = make()
         _check_fits(self._open)
@@ -326,34 +382,26 @@ class Windows(TimedUpdates, Tabular, Generic[R]):
 
     # --- what leaves --------------------------------------------------------------------------------------------
 
-    def advance(self, time: Any) -> list[Window[R]]:
-        """Close every window that is over at this time, and return those that were closed just now."""
-        moment = moment_of(time, self._periods.zone)
-        with self._lock:
-            before = len(self._closed)
-            self._go_to(self._periods.to_advance_to(moment, self._now, self.PERIOD))
-            return self._closed[before:]
-
     @property
     def closed(self) -> tuple[Window[R], ...]:
         """All windows that are over."""
-        return tuple(self._closed)
+        return tuple(self._ended)
 
     def to_polars(self) -> "pl.DataFrame":
         """The windows in `closed` as one frame, with a row for each window, or for each of its groups."""
         import polars as pl
 
-        if not self._closed:
+        if not self._ended:
             raise PanPrivacyError("before a window is over, there is nothing of it to show", code="no-windows")
-        return pl.concat([each.to_polars() for each in self._closed], how="vertical_relaxed")
+        return pl.concat([each.to_polars() for each in self._ended], how="vertical_relaxed")
 
     def to_dict(self) -> dict[str, Any]:
         """The windows in `closed` as plain numbers and text, for JSON."""
-        return {"windows": [each.to_dict() for each in self._closed]}
+        return {"windows": [each.to_dict() for each in self._ended]}
 
     def plot(self, path: str | Path | None = None, *, ax: "Axes | None" = None) -> "Axes":
         """Draw the windows in `closed` over time, and return Matplotlib's axes; with a path also into a file."""
-        dated: list[tuple[datetime, Any]] = [(each.end, each.release) for each in self._closed]
+        dated: list[tuple[datetime, Any]] = [(each.end, each.release) for each in self._ended]
         return draw_windows(dated, path, ax)
 
     @property
@@ -366,7 +414,7 @@ class Windows(TimedUpdates, Tabular, Generic[R]):
 
         The state may be read once in every window; `readings` limits the number of windows in which it is read.
         """
-        return composition.loss(self._open._ledger.split, windows, readings)
+        return composition.loss(self._open.split, windows, readings)
 
     def delta(self, windows: int = 1, *, readings: int | None = None) -> float:
         """The probability, at most, that such a user loses more than `loss`: the delta of each window that is read.
@@ -376,28 +424,28 @@ class Windows(TimedUpdates, Tabular, Generic[R]):
         >>> days.delta(), round(days.delta(windows=7), 12), days.delta(windows=7, readings=1)
         (1e-09, 7e-09, 1e-09)
         """
-        return composition.delta(self._open._ledger.split, windows, readings)
+        return composition.delta(self._open.split, windows, readings)
 
     @property
     def unread_loss(self) -> float:
         """The loss of a window by its releases alone, without a reading."""
-        return composition.unread_loss(self._open._ledger.split)
+        return composition.unread_loss(self._open.split)
 
     __copy__: Callable[[Any], NoReturn] = ownership.refuse_copy
 
     # --- what it says of itself ---------------------------------------------------------------------------------
 
     def __repr__(self) -> str:
-        return f"<Windows of {self._periods.every}, {len(self._closed):,} closed; the open one: {self._open!r}>"
+        return f"<Windows of {self._periods.every}, {len(self._ended):,} closed; the open one: {self._open!r}>"
 
     def card(self) -> Card:
         """The display: the last windows that are over, and the open one."""
-        shown = self._closed[-_MOST_SHOWN:]
+        shown = self._ended[-_MOST_SHOWN:]
         rows = (
             ("length", self._periods.every),
             (
                 "closed",
-                f"{len(self._closed):,}" + (f", the last {len(shown)}:" if len(shown) < len(self._closed) else ""),
+                f"{len(self._ended):,}" + (f", the last {len(shown)}:" if len(shown) < len(self._ended) else ""),
             ),
             *((f"from {told_time(window.start)}", str(window.release)) for window in shown),
             ("open", repr(self._open)),
@@ -413,9 +461,14 @@ class Windows(TimedUpdates, Tabular, Generic[R]):
         """Close all windows before this one; whatever fails, no window is half closed."""
         while self._now < window:
             following = self._make()  # first: if it fails, the window that is over stays open
-            _check_same_plan(self._open, following)
+            if self._open.split != following.split:  # `loss` states what several windows of one plan lose
+                raise NotPrivate(
+                    "the estimator of the next window has another budget or another number of users than the open one, "
+                    "so that the loss of several windows would be stated wrongly; begin new Windows with it",
+                    code="windows-differ",
+                )
             release = self._last_release()
-            self._closed.append(Window(*self._periods.bounds(self._now), release))
+            self._ended.append(Window(*self._periods.bounds(self._now), release))
             over, self._open = self._open, following
             self._now += 1
             over.end("the window of this estimator is over, and its bits are wiped; feed the windows")
@@ -428,16 +481,6 @@ class Windows(TimedUpdates, Tabular, Generic[R]):
             if self._open.last is None:
                 raise
             return self._open.last
-
-
-def _check_same_plan(before: Any, following: Any) -> None:
-    """Refuse a window of another budget: `loss` states what several windows of one plan lose."""
-    if before._ledger.split != following._ledger.split:
-        raise NotPrivate(
-            "the estimator of the next window has another budget or another number of users than the open one, so that "
-            "the loss of several windows would be stated wrongly; begin new Windows with it",
-            code="windows-differ",
-        )
 
 
 def _check_maker(make: Any) -> None:
@@ -458,13 +501,12 @@ def _check_maker(make: Any) -> None:
 def _check_fits(est: Any) -> None:
     """Refuse an estimator that cannot be released and wiped at the end of a window, or that has days of its own."""
     kind = type(est).__name__
-    if not hasattr(est, "release"):
-        raise InvalidType(f"windows are released when they end, and a {kind} has no release()", code="not-for-windows")
-    if not hasattr(est, "end"):
-        raise InvalidType(
-            f"the estimator of a window is wiped when its window ends, and a {kind} has no end()",
-            code="not-for-windows",
-        )
+    for verb, done in (("release", "released"), ("end", "wiped")):
+        if not hasattr(est, verb):
+            raise InvalidType(
+                f"the estimator of a window is {done} when its window ends, and a {kind} has no {verb}()",
+                code="not-for-windows",
+            )
     if hasattr(est, "advance") or hasattr(est, "close"):
         own = "days and cycles" if hasattr(est, "advance") else "two periods"
         raise InvalidType(
