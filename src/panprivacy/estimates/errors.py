@@ -439,6 +439,10 @@ class ErrorVariance:
         )
         return ErrorVariance(max(normal, 0.0), max(released, 0.0), self.noise)
 
+    def times(self, unit: float) -> "ErrorVariance":
+        """The error of the estimate in another unit."""
+        return ErrorVariance(unit**2 * self.normal, unit**2 * self.released, self.noise)
+
     def half_width(self, level: float) -> float:
         """The distance that the error stays within with this probability."""
         from scipy.optimize import brentq
@@ -447,9 +451,17 @@ class ErrorVariance:
         tail = (1 + level) / 2
         if not isinstance(self.noise, Laplace) or not self.released:
             return float(ndtri(tail)) * self.stderr
-        sigma, scale = sqrt(self.normal), sqrt(self.released / 2)
         far = _FAR * self.stderr
-        return float(brentq(lambda x: normal_laplace_cdf(x, sigma, scale) - tail, 0.0, far, xtol=1e-12 * far))
+        return float(brentq(lambda x: self._cdf(x) - tail, 0.0, far, xtol=1e-12 * far))
+
+    def beyond(self, error: float) -> float:
+        """The probability of an error of this size, or a larger one, in either direction."""
+        return 2 * self._cdf(-error)
+
+    def _cdf(self, error: float) -> float:
+        if isinstance(self.noise, Laplace):
+            return _cdf_of_one(error, sqrt(self.normal), sqrt(self.released / 2))
+        return _normal_cdf(error / self.stderr)
 
     def estimate(self, raw: float, level: float) -> Estimate:
         """An estimate of a share with this error."""

@@ -40,7 +40,7 @@ def draw(plan: Plan[Any], path: str | Path | None = None, ax: "Axes | None" = No
 
     Of a `Density` or a `DistinctCount` it is drawn against memory, of the others against epsilon.
     """
-    if plan.parts is not None and plan.parts.parts.groups is not None:
+    if plan.parts is not None and plan.parts.groups is not None:
         return _draw_groups(plan, path, ax)
     if plan.estimator in ("Density", "DistinctCount"):
         return _draw_memory(plan, path, ax)
@@ -98,7 +98,7 @@ def _planned(plan: Plan[Any], epsilon: float) -> float | None:
     try:
         if plan.estimator == "Counts":
             make: Any = planned
-            divided = plan.parts.parts.arguments() if plan.parts else {}
+            divided = plan.parts.arguments() if plan.parts else {}
             return float(make(**asked, **divided, up_to=plan.up_to, only=plan.only).alpha)
         asked["releases"] = plan.split.releases - 1 if plan.estimator == "Retention" else 1
         times = {"span": plan.span, "every": plan.every} if plan.span else {}
@@ -121,7 +121,7 @@ def _draw_memory(plan: DensityPlan, path: str | Path | None, ax: "Axes | None") 
         releases=plan.split.releases,
         intrusions=plan.split.intrusions,
         delta=plan.delta or None,
-        parts=plan.parts.parts if plan.parts else None,
+        parts=plan.parts,
     )
     with canvas(path, ax, (7.2, 5.4)) as made:
         axes = made.panel

@@ -1,7 +1,7 @@
 """A plan: which estimator to build, and how much its releases will err, for each group and category, too."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import sqrt
 from operator import attrgetter
@@ -58,10 +58,14 @@ class GroupError(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Parts:
-    """The groups, or the categories, that every release has a number of."""
+    """The groups, or the categories, that every release has a number of; in a plan, with the law of their errors."""
 
     groups: Groups | None
     categories: Categories | None
+    table: Ranges | None = None
+    """The bits of each in the table of the plan."""
+    law: Callable[[Part], tuple[float, float]] | None = None
+    """Standard error and alpha of a part."""
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -78,11 +82,6 @@ class Parts:
     def noun(self) -> str:
         """What one of them is."""
         return "category" if self.categories else "group"
-
-    @property
-    def plural(self) -> str:
-        """What several of them are."""
-        return "categories" if self.categories else "groups"
 
     def ranges(self, population: int, size: int) -> Ranges:
         """The bits of each in a table of this size; of a category, with the expected number of users."""
@@ -105,9 +104,28 @@ class Parts:
         near = parts[0].users + 3 * sqrt(parts[0].users)
         return [part for part in parts if part.users <= near][:_RIVALS]
 
-    def planned(self, population: int, size: int, law: Callable[[Part], tuple[float, float]]) -> "PlannedParts":
+    def planned(self, population: int, size: int, law: Callable[[Part], tuple[float, float]]) -> "Parts":
         """The same in a plan with this law of standard errors and alphas."""
-        return PlannedParts(self, self.ranges(population, size), law)
+        return replace(self, table=self.ranges(population, size), law=law)
+
+    @cached_property
+    def errors(self) -> tuple[GroupError, ...]:
+        """The error of each. Of very many sizes some are computed, and the others have the next larger error."""
+        assert self.table is not None
+        assert self.law is not None
+        parts = parts_of(self.table)
+        sizes = sorted(set(parts), key=lambda part: part.users)
+        chosen = [sizes[i] for i in sorted({round(i) for i in np.linspace(0, len(sizes) - 1, _SIZES)})]
+        known: dict[Part, tuple[float, float]] = {}
+        below = 0
+        found = [self.law(part) for part in chosen]
+        for part in sizes:
+            while below + 1 < len(chosen) and chosen[below + 1].users <= part.users:
+                below += 1
+            known[part] = found[below]
+        return tuple(
+            GroupError(label, part.users, *known[part]) for label, part in zip(self.labels, parts, strict=True)
+        )
 
     def arguments(self) -> dict[str, Any]:
         """What the estimator is told of them; users of a list have their groups with them."""
@@ -166,32 +184,6 @@ def _of_sizes(universe: Any, sizes: Mapping[Label, int]) -> tuple[Universe, Grou
             code="groups-length",
         )
     return known, Groups(tuple(sizes), np.append(0, np.cumsum(counts)))
-
-
-@dataclass(frozen=True, eq=False)
-class PlannedParts:
-    """The groups or categories of a plan, with the law of their errors."""
-
-    parts: Parts
-    ranges: Ranges
-    law: Callable[[Part], tuple[float, float]]
-    """Standard error and alpha of a part."""
-
-    @cached_property
-    def errors(self) -> tuple[GroupError, ...]:
-        """The error of each. Of very many sizes some are computed, and the others have the next larger error."""
-        parts = parts_of(self.ranges)
-        sizes = sorted(set(parts), key=lambda part: part.users)
-        chosen = [sizes[i] for i in sorted({round(i) for i in np.linspace(0, len(sizes) - 1, _SIZES)})]
-        known: dict[Part, tuple[float, float]] = {}
-        below = 0
-        found = [self.law(part) for part in chosen]
-        for part in sizes:
-            while below + 1 < len(chosen) and chosen[below + 1].users <= part.users:
-                below += 1
-            known[part] = found[below]
-        rows = zip(self.ranges.labels, parts, strict=True)
-        return tuple(GroupError(label, part.users, *known[part]) for label, part in rows)
 
 
 E = TypeVar("E")
@@ -270,7 +262,7 @@ class Plan(Tabular, Generic[E]):
     """The share at which `stderr` is stated: of users who came back, or were active."""
     touched: float | None = None
     """The share of users that comes in the second period of a `Retention` at all."""
-    parts: PlannedParts | None = field(default=None, compare=False)
+    parts: Parts | None = field(default=None, compare=False)
     """The groups or categories; `stderr`, `alpha` and `probability` are then about the one that errs most."""
 
     epsilon: ClassVar[OfPart[float]] = OfPart("split")
@@ -344,8 +336,8 @@ class Plan(Tabular, Generic[E]):
 
     def _divided(self) -> dict[str, Any]:
         """What the estimator is told of groups or categories; listed users have their groups with them."""
-        listed = self.parts is not None and self.parts.parts.groups is not None and isinstance(self.universe, Users)
-        return {} if self.parts is None or listed else self.parts.parts.arguments()
+        listed = self.parts is not None and self.parts.groups is not None and isinstance(self.universe, Users)
+        return {} if self.parts is None or listed else self.parts.arguments()
 
     @property
     def code(self) -> str:
@@ -475,14 +467,14 @@ class Plan(Tabular, Generic[E]):
         if self.parts is None:
             return ""
         listed = isinstance(self.universe, Users)  # which says so itself
-        return in_groups(None if listed else self.parts.parts.groups) + by_categories(self.parts.parts.categories)
+        return in_groups(None if listed else self.parts.groups) + by_categories(self.parts.categories)
 
     def _errors_of_groups(self) -> Rows:
         """The error of each group or category; of many, of the largest and of the smallest."""
         rows = self.groups
         if len(rows) > _SHOWN:
             rows = tuple(sorted({max(rows, key=_users), min(rows, key=_users)}, key=_users, reverse=True))
-        noun = self.parts.parts.noun if self.parts else ""
+        noun = self.parts.noun if self.parts else ""
         return tuple((f"{noun} {row.group}", self._error_of_group(row)) for row in rows)
 
     def _error_of_group(self, row: GroupError) -> str:
@@ -496,7 +488,7 @@ class Plan(Tabular, Generic[E]):
 
     def _where(self) -> str:
         """Of which number, or at which truth, the standard error is stated."""
-        return self._of_number() + (f", of the {self.parts.parts.noun} that errs most" if self.parts else "")
+        return self._of_number() + (f", of the {self.parts.noun} that errs most" if self.parts else "")
 
     def _of_number(self) -> str:
         if self.estimator == "Counts":

@@ -19,10 +19,9 @@ from panprivacy.slots.users import network
 DIGITS = 4
 """Digits of every alpha and epsilon that is found. They are rounded up, so that a plan can have what it offers."""
 
-LARGEST_EPSILON = 50.0
-"""The largest epsilon that is tried: a larger one protects no user."""
+LEAST_EPSILON, LARGEST_EPSILON = 1e-6, 50.0
+"""The epsilons that are tried; a larger one protects no user."""
 
-_LEAST_EPSILON = 1e-6
 _ROUGH, _TRIED_BELOW = 512, 64
 
 
@@ -163,7 +162,7 @@ def smallest_epsilon(terms: Terms, size: int, alpha: Fraction, beta: float) -> f
     def at(epsilon: float) -> Terms:
         return replace(terms, epsilon=epsilon)
 
-    guess = _crossing(lambda e: _about_risk(at(e), size, alpha) - beta, _LEAST_EPSILON, LARGEST_EPSILON)
+    guess = _crossing(lambda e: _about_risk(at(e), size, alpha) - beta, LEAST_EPSILON, LARGEST_EPSILON)
     unit = unit_of(guess)
 
     def meets(k: int, quick: bool) -> bool:
