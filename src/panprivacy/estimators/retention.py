@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from panprivacy.checks import check_delta, check_epsilon, check_flag, check_level, check_whole
 from panprivacy.display import Rows, Tabular, format_bytes
 from panprivacy.errors import InvalidValue, PanPrivacyError
-from panprivacy.estimates import Release
-from panprivacy.estimates.errors import DifferenceErrorModel
+from panprivacy.estimates import ErrorModel, Release
 from panprivacy.estimates.estimate import NOTHING
 from panprivacy.estimates.retention import PARTS, Counts, RetentionRelease, TwoPeriods
 from panprivacy.estimators.known import PartedEstimator
@@ -248,7 +247,7 @@ class Retention(Tabular, PartedEstimator[Release | RetentionRelease]):
         cost = self._cost_of(published)
 
         def row(counts: Sequence[Counts], periods: TwoPeriods, **of: Any) -> Release:
-            cohort = periods.cohort
+            cohort = periods.main
             share = cohort.estimate(counts[0].main, published.level) if cohort.users else NOTHING
             noise = cohort.noise_stderr if cohort.users else nan
             estimates = Release.of_share(share, cohort.population)
@@ -266,7 +265,7 @@ class Retention(Tabular, PartedEstimator[Release | RetentionRelease]):
                 cost=cost,
                 universe=periods.main.population,
                 asked=self.asked,
-                noise_stderr=periods.cohort.noise_stderr if periods.main.users else nan,
+                noise_stderr=periods.main.noise_stderr if periods.main.users else nan,
                 **of,
             )
 
@@ -298,9 +297,7 @@ class Retention(Tabular, PartedEstimator[Release | RetentionRelease]):
         if self.groups:
             parts = [self._slots.part_of(group, *run) for run in (_MAIN, _CONTROL)]
         pair, noise = self._ledger.pair, self._ledger.split.noise
-        main, control = (
-            DifferenceErrorModel(pair, part.size, part.users, part.universe, noise, times) for part in parts
-        )
+        main, control = (ErrorModel(pair, part.size, part.users, part.universe, noise, times) for part in parts)
         return TwoPeriods(main, control, self._newcomers)
 
     # --- what it says of itself ---------------------------------------------------------------------------------
@@ -312,7 +309,11 @@ class Retention(Tabular, PartedEstimator[Release | RetentionRelease]):
         `group` asks about one group, instead of all users.
         """
         periods = self._periods if group is None else self._periods_of(self._slots.group_number(group))
-        return periods.main.error(1.0 if touched is None else touched, share).stderr if periods.main.users else inf
+        return (
+            periods.main.difference_variance(1.0 if touched is None else touched, share).stderr
+            if periods.main.users
+            else inf
+        )
 
     def expected_errors(self) -> dict[str, float | None]:
         """The standard error of those who came back, if half of the users did."""

@@ -24,17 +24,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panprivacy.errors import InvalidValue
-from panprivacy.estimates.errors import SampleDesign
-from panprivacy.privacy.noise import Laplace, Noise
+from panprivacy.estimates.errors import ErrorModel, Reals
+from panprivacy.privacy.noise import Laplace
 
-Reals: TypeAlias = NDArray[np.float64]
 Complexes: TypeAlias = NDArray[np.complex128]
 
 _NEGLIGIBLE = 42.0  # e^-42 < 6e-19: omitted terms of a sum are smaller than one rounding of it
 
 
 @dataclass(frozen=True)
-class Design(SampleDesign):
+class Design(ErrorModel):
     """What decides the error of one release: the table, whom it speaks for, and the noise.
 
     >>> from panprivacy.privacy.splitting import best_split
@@ -43,8 +42,6 @@ class Design(SampleDesign):
     >>> round(every.error_probability(500, Fraction(1, 4)), 6)
     0.037607
     """
-
-    noise: Noise
 
     def __post_init__(self) -> None:
         if self.pair.p0 + self.pair.p1 != 1:
@@ -63,7 +60,7 @@ class Design(SampleDesign):
 
     def mean(self, seen: int) -> Fraction:
         """Expected number of ones when this many users of the universe have appeared."""
-        return self.bits * self.pair.p0 + Fraction(self.users * seen, self.population) * self.gap
+        return int(self.bits) * self.pair.p0 + Fraction(self.users * seen, self.population) * self.gap
 
     @property
     def moved(self) -> float:

@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from panprivacy.checks import check_delta, check_epsilon, check_whole, shown
 from panprivacy.errors import CannotPlan, InvalidValue
-from panprivacy.estimates.errors import DifferenceErrorModel, ErrorModel, ErrorVariance
+from panprivacy.estimates.errors import ErrorModel, ErrorVariance
 from panprivacy.estimates.retention import MAIN_SHARE
 from panprivacy.periods import days_of
 from panprivacy.planning.result import Part, Plan, planned_parts
@@ -86,7 +86,7 @@ def plan_periods(
     def law(split: Split, part: Part) -> ErrorVariance:
         if back:
             asked = round(MAIN_SHARE * part.users)
-            return DifferenceErrorModel(split.pair, asked, asked, part.users, split.noise).error(touched, at)
+            return ErrorModel(split.pair, asked, asked, part.users, split.noise).difference_variance(touched, at)
         each = part.users // looks
         if not each:
             raise CannotPlan(

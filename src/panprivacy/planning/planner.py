@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from panprivacy.checks import check_delta, check_epsilon, check_number, check_whole
 from panprivacy.display import counted, format_bytes, parse_bytes
 from panprivacy.errors import CannotPlan, InvalidValue
-from panprivacy.estimates import ErrorModel
 from panprivacy.estimates.errors import ErrorVariance
 from panprivacy.estimates.frequency import MeanErrors, ShareErrors
 from panprivacy.planning.counts import (
@@ -23,7 +22,7 @@ from panprivacy.planning.counts import (
     least_error_counter,
     smallest_counter,
 )
-from panprivacy.planning.law import Design, worst_case
+from panprivacy.planning.law import worst_case
 from panprivacy.planning.result import DensityPlan, Part, Plan, planned_parts, table_bytes
 from panprivacy.planning.search import (
     LARGEST_EPSILON,
@@ -103,7 +102,7 @@ class DensityWish(Wish):
         terms = self.terms(plan.epsilon)
         if plan.buckets is not None:
             return counter(terms, self.crowd, plan.buckets).stderr
-        return stderr_of_density(terms, plan.size, plan.density or 0.5)
+        return float(terms.design(plan.size).stderr(plan.density or 0.5))
 
 
 def best_density(wish: DensityWish) -> DensityPlan:
@@ -134,7 +133,7 @@ def _density_plan(wish: DensityWish, terms: Terms, size: int, alpha: Fraction) -
         users=owners(terms.population, size),
         split=terms.split(size),
         density=density,
-        stderr=stderr_of(design, density),
+        stderr=float(design.stderr(density)),
         of="density",
         alpha=float(alpha),
         beta=wish.beta,
@@ -149,7 +148,7 @@ def _density_plan(wish: DensityWish, terms: Terms, size: int, alpha: Fraction) -
 def _error_of_part(terms: Terms, size: int, beta: float, density: float, part: Part) -> tuple[float, float]:
     """Standard error and alpha of a group or category; an alpha of 1 is none."""
     design = terms.design_of(part, size)
-    return stderr_of(design, density), float(alpha_of([design], beta) or 1)
+    return float(design.stderr(density)), float(alpha_of([design], beta) or 1)
 
 
 def _refusal(wish: DensityWish) -> CannotPlan:
@@ -217,17 +216,6 @@ def _counter_plan(wish: DensityWish, found: Counter) -> DensityPlan:
         count=wish.count,
         counts=None if wish.universe else found.counts(alpha, wish.beta),
     )
-
-
-def stderr_of_density(terms: Terms, size: int, density: float) -> float:
-    """Standard error of the last release of a `Density` with this number of bits."""
-    return stderr_of(terms.design(size), density)
-
-
-def stderr_of(design: Design, density: float) -> float:
-    """Standard error of a release under this law."""
-    errors = ErrorModel(design.pair, design.bits, design.users, design.population, design.noise)
-    return float(errors.stderr(density))
 
 
 # --- the plan -------------------------------------------------------------------------------------------------------
