@@ -1,13 +1,13 @@
 """Who came back: the release of a `Retention`, and how two releases together tell who came in which period."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import nan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from panprivacy.display import Rows, group_column
+from panprivacy.display import Rows
 from panprivacy.estimates.errors import ErrorModel, ErrorVariance, ratio_of, within
 from panprivacy.estimates.estimate import (
     GUESS,
@@ -115,9 +115,7 @@ class RetentionRelease(AnyRelease):
         import polars as pl
 
         if self.groups:
-            rows = (*self.groups, replace(self, groups=()))
-            each = [row.to_polars().select(group_column(row.group), pl.all()) for row in rows]
-            return pl.concat(each, how="vertical_relaxed")
+            return self._stacked()
         curve, found = self.estimates["curve"], self.singles()
         assert isinstance(curve, Series)
         points = curve.each()
