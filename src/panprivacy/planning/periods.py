@@ -1,5 +1,6 @@
 """Plans for answers about periods: who came back, and who was active in the last days."""
 
+from functools import partial
 from typing import Any, Literal
 
 from panprivacy.checks import check_delta, check_epsilon, check_whole, shown
@@ -82,18 +83,6 @@ def plan_periods(
             as_fraction(name, value)
     if epsilon is not None:
         check_epsilon(epsilon)
-
-    def law(split: Split, part: Part) -> ErrorVariance:
-        if back:
-            asked = round(MAIN_SHARE * part.users)
-            return ErrorModel(split.pair, asked, asked, part.users, split.noise).difference_variance(touched, at)
-        each = part.users // looks
-        if not each:
-            raise CannotPlan(
-                f"{part.users} users are fewer than the {looks} days of a cycle: each day asks a part of them"
-            )
-        return ErrorModel(split.pair, each, each, part.users, split.noise).variance_at(at)
-
     said = {"of": "returned", "touched": touched} if back else {"of": "active", "span": span, "every": every}
     return ShareWish(
         estimator=estimator,
@@ -104,7 +93,19 @@ def plan_periods(
         releases=looks,
         delta=check_delta(delta),
         parts=parts,
-        law=law,
+        law=partial(_law_of_return, at, touched) if back else partial(_law_of_days, at, looks),
         answers=1 if back else looks,
         more={"share": at, **said},
     ).best()
+
+
+def _law_of_return(share: float, touched: float, split: Split, part: Part) -> ErrorVariance:
+    asked = round(MAIN_SHARE * part.users)
+    return ErrorModel(split.pair, asked, asked, part.users, split.noise).difference_variance(touched, share)
+
+
+def _law_of_days(share: float, days: int, split: Split, part: Part) -> ErrorVariance:
+    each = part.users // days
+    if not each:
+        raise CannotPlan(f"{part.users} users are fewer than the {days} days of a cycle: each day asks a part of them")
+    return ErrorModel(split.pair, each, each, part.users, split.noise).variance_at(share)

@@ -167,31 +167,22 @@ def _label(axes: "Axes", plan: DensityPlan) -> None:
 
 
 def _draw_density(axes: "Axes", terms: Terms, beta: float) -> None:
+    """Draw the errors of a `Density`; with a delta, also what the same epsilon does without it."""
     sizes = np.unique(np.geomspace(min(_LEAST_BITS, terms.population), terms.population, _POINTS).astype(np.int64))
-    designs = [terms.possible(size) for size in sizes.tolist() if not terms.parts or size >= len(terms.parts)]
-    sizes = sizes[-len(designs) :]
-    errors = np.array([1.0 if design is None else about_alpha(design, beta) for design in designs])
-    told = errors < 1
-    axes.plot(
-        sizes[told] / 8,
-        errors[told],
-        label=f"Density, {'each category' if terms.parts else 'up to a bit for each user'}",
-        **_DENSITY,
-    )
+    sizes = sizes[sizes >= (len(terms.parts) if terms.parts else 0)]
+    lines = [(terms, f"Density, {'each category' if terms.parts else 'up to a bit for each user'}", _DENSITY)]
     if terms.delta is not None:
-        _draw_laplace(axes, terms, beta, sizes)
-    if terms.releases == 1 and not terms.intrusions and not terms.parts and told.any():
-        _draw_paper(axes, terms, beta, errors[told])
-
-
-def _draw_laplace(axes: "Axes", terms: Terms, beta: float, sizes: NDArray[np.int64]) -> None:
-    """What the same epsilon does without the delta."""
-    designs = [replace(terms, delta=None).possible(size) for size in sizes.tolist()]
-    errors = np.array([1.0 if design is None else about_alpha(design, beta) for design in designs])
-    told = errors < 1
-    if not told.any():  # no line, and no name for one in the legend
-        return
-    axes.plot(sizes[told] / 8, errors[told], label="Density with Laplace noise, without delta", **_WITHOUT_DELTA)
+        lines.append((replace(terms, delta=None), "Density with Laplace noise, without delta", _WITHOUT_DELTA))
+    for each, label, style in lines:
+        designs = [each.possible(size) for size in sizes.tolist()]
+        errors = np.array([1.0 if design is None else about_alpha(design, beta) for design in designs])
+        told = errors < 1
+        if each is terms or told.any():  # else no line, and no name for one in the legend
+            axes.plot(sizes[told] / 8, errors[told], label=label, **style)
+        if each is terms:
+            known = errors[told]
+    if terms.releases == 1 and not terms.intrusions and not terms.parts and known.size:
+        _draw_paper(axes, terms, beta, known)
 
 
 def _draw_paper(axes: "Axes", terms: Terms, beta: float, errors: NDArray[np.float64]) -> None:

@@ -8,14 +8,13 @@ from math import inf
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from panprivacy.checks import check_delta, check_epsilon, check_number, check_whole
-from panprivacy.display import counted, format_bytes, parse_bytes
+from panprivacy.display import format_bytes, parse_bytes
 from panprivacy.errors import CannotPlan, InvalidValue
 from panprivacy.estimates.errors import ErrorVariance
 from panprivacy.estimates.frequency import MeanErrors, ShareErrors
 from panprivacy.planning.counts import (
     LARGEST_RELATIVE_ERROR,
     OPEN_UNIVERSE,
-    Counter,
     Crowd,
     counter,
     first_count,
@@ -119,13 +118,10 @@ def best_density(wish: DensityWish) -> DensityPlan:
         size = smallest_size(wish.terms(epsilon), alpha, wish.beta, size) or 0
     if epsilon is None or alpha is None or not size:
         raise _refusal(wish)
-    return _density_plan(wish, wish.terms(epsilon), size, alpha)
-
-
-def _density_plan(wish: DensityWish, terms: Terms, size: int, alpha: Fraction) -> DensityPlan:
-    density = wish.density or 0.5
+    terms, density = wish.terms(epsilon), wish.density or 0.5
     found = [(worst_case(design, alpha), design) for design in terms.rivals(size)]
     worst, design = max(found, key=lambda each: each[0].probability)
+    law = partial(_error_of_part, terms, size, wish.beta, density)
     return Plan(
         estimator="Density",
         universe=wish.universe,
@@ -139,9 +135,7 @@ def _density_plan(wish: DensityWish, terms: Terms, size: int, alpha: Fraction) -
         beta=wish.beta,
         probability=worst.probability,
         worst_density=worst.seen / design.population,
-        parts=None
-        if wish.parts is None
-        else wish.parts.planned(terms.population, size, partial(_error_of_part, terms, size, wish.beta, density)),
+        parts=wish.parts and wish.parts.planned(terms.population, size, law),
     )
 
 
@@ -162,7 +156,9 @@ def _refusal(wish: DensityWish) -> CannotPlan:
         possible.append(f"epsilon = {more:g} for alpha = {float(alpha):g}")
     if wish.epsilon and not every and (size := smallest_size(terms, alpha, wish.beta, terms.population)):
         possible.append(f"memory of {format_bytes(table_bytes(size))} for alpha = {float(alpha):g}")
-    whom = f"{terms.population:,} users" + (f" in {counted(len(wish.parts), wish.parts.noun)}" if wish.parts else "")
+    whom = f"{terms.population:,} users"
+    if wish.parts:
+        whom += f" in {len(wish.parts):,} {'categories' if wish.parts.categories else 'groups'}"
     where = ", with a bit for each" if every else f", in {wish.largest:,} bits"
     return wish.out_of_reach(whom, where, possible, "nothing but a larger beta")
 
@@ -177,27 +173,6 @@ def best_counter(wish: DensityWish) -> DensityPlan:
         found = smallest_counter(terms, wish.crowd, float(wish.alpha), wish.beta, wish.largest)
     if found is None:
         raise CannotPlan(_instead_of_a_counter(wish, terms))
-    return _counter_plan(wish, found)
-
-
-def _instead_of_a_counter(wish: DensityWish, terms: Terms) -> str:
-    """What no `DistinctCount` does, and what one would do."""
-    possible = []
-    if best := least_error_counter(terms, wish.crowd, wish.largest):
-        possible.append(f"alpha = {best.alpha(wish.beta):g}")
-    if wish.universe is None and wish.alpha is not None:
-        first = first_count(terms, float(wish.alpha), wish.beta, wish.largest)
-        possible += [f"alpha = {float(wish.alpha):g} from about {first:,} users on"] if first else []
-    whom = f"{wish.crowd.count:,.0f} users at epsilon = {terms.epsilon:g}{and_delta(wish.delta or 0.0)}"
-    where = f"in {wish.bits:,} bits" if wish.bits else "in any memory"
-    what = "does that" if wish.alpha is not None else f"has a standard error of {LARGEST_RELATIVE_ERROR:.0%} or less"
-    return (
-        f"no DistinctCount {what} for {whom} {where}; possible: "
-        f"{'; or '.join(possible) or 'nothing but more epsilon, users or memory'}"
-    )
-
-
-def _counter_plan(wish: DensityWish, found: Counter) -> DensityPlan:
     alpha = found.alpha(wish.beta) if wish.alpha is None else float(wish.alpha)
     return Plan(
         estimator="DistinctCount",
@@ -218,7 +193,21 @@ def _counter_plan(wish: DensityWish, found: Counter) -> DensityPlan:
     )
 
 
-# --- the plan -------------------------------------------------------------------------------------------------------
+def _instead_of_a_counter(wish: DensityWish, terms: Terms) -> str:
+    """What no `DistinctCount` does, and what one would do."""
+    possible = []
+    if best := least_error_counter(terms, wish.crowd, wish.largest):
+        possible.append(f"alpha = {best.alpha(wish.beta):g}")
+    if wish.universe is None and wish.alpha is not None:
+        first = first_count(terms, float(wish.alpha), wish.beta, wish.largest)
+        possible += [f"alpha = {float(wish.alpha):g} from about {first:,} users on"] if first else []
+    whom = f"{wish.crowd.count:,.0f} users at epsilon = {terms.epsilon:g}{and_delta(wish.delta or 0.0)}"
+    where = f"in {wish.bits:,} bits" if wish.bits else "in any memory"
+    what = "does that" if wish.alpha is not None else f"has a standard error of {LARGEST_RELATIVE_ERROR:.0%} or less"
+    return (
+        f"no DistinctCount {what} for {whom} {where}; possible: "
+        f"{'; or '.join(possible) or 'nothing but more epsilon, users or memory'}"
+    )
 
 
 _LEAST_BETA = 1e-8  # the law is summed to within 1e-9
@@ -466,12 +455,13 @@ def _counts_wish(users: Universe | None, up_to: int, only: Literal["mean"] | Non
         raise InvalidValue(
             "a plan of Counts needs a universe: the users whose appearances are counted", code="plan-universe"
         )
-
-    def law(split: Split, part: Part) -> ErrorVariance:
-        if only:
-            return MeanErrors(split.pair, *part, split.noise).variance_at(0.5).times(up_to)
-        return ShareErrors(split.pair, *part, split.noise, up_to=up_to).variance_at(0.5)
-
+    law = partial(_counts_law, up_to, only is not None)
     more = {"up_to": up_to, "only": only, "of": "mean" if only else "share"}
     places = None if only else up_to
     return ShareWish(estimator="Counts", universe=users, law=law, places=places, more=more, **asked)
+
+
+def _counts_law(up_to: int, only_mean: bool, split: Split, part: Part) -> ErrorVariance:
+    if only_mean:
+        return MeanErrors(split.pair, *part, split.noise).variance_at(0.5).times(up_to)
+    return ShareErrors(split.pair, *part, split.noise, up_to=up_to).variance_at(0.5)

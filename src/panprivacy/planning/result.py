@@ -73,10 +73,9 @@ class Parts:
     @property
     def labels(self) -> tuple[Label, ...]:
         """What they are called, in the order of a release."""
-        if self.groups is not None:
-            return self.groups.labels
-        assert self.categories is not None
-        return self.categories.labels
+        divided = self.groups or self.categories
+        assert divided is not None
+        return divided.labels
 
     @property
     def noun(self) -> str:
@@ -190,7 +189,6 @@ E = TypeVar("E")
 """The estimators that a plan may be for."""
 
 _SHOWN = 12  # groups that a card lists
-_users = attrgetter("users")
 _DEFAULTS = {"intrusions": 0, "every": "1d"}  # arguments that need not be written
 
 
@@ -203,11 +201,13 @@ class Errors(NamedTuple):
     def compared(self, delta: float, shown: Callable[[float], str]) -> str:
         """The noise of a plan, Gaussian if it has a delta, and its error with the other noise."""
         laplace, gaussian = (None if each is None else shown(each) for each in self)
-        if delta:
-            other = f"would err by {laplace}" if laplace else "is out of reach at this epsilon"
-            return f"Gaussian, which errs by {gaussian}; Laplace noise {other}"
-        other = f"would err by {gaussian}" if gaussian else "is out of reach at this epsilon"
-        return f"Laplace, which errs by {laplace} and needs no delta; Gaussian noise {other}"
+        taken = (
+            f"Gaussian, which errs by {gaussian}; Laplace"
+            if delta
+            else (f"Laplace, which errs by {laplace} and needs no delta; Gaussian")
+        )
+        other = laplace if delta else gaussian
+        return f"{taken} noise {f'would err by {other}' if other else 'is out of reach at this epsilon'}"
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -342,7 +342,8 @@ class Plan(Tabular, Generic[E]):
     @property
     def code(self) -> str:
         """What `build` does, as a line of Python."""
-        universe = [] if self.estimator == "DistinctCount" else [_spelled(self.universe)]
+        spelled = str(self.universe.size) if isinstance(self.universe, Range) else "universe"
+        universe = [] if self.estimator == "DistinctCount" else [spelled]
         named = [f"{name}={value!r}".replace("'", '"') for name, value in self.arguments().items()]
         divided = (f"{name}={name if name == 'groups' else repr(value)}" for name, value in self._divided().items())
         named += [each.replace("'", '"') for each in divided]
@@ -381,7 +382,7 @@ class Plan(Tabular, Generic[E]):
                 "probability": self.probability,
             }
             | self._details(budget.redraw_epsilon)
-            | self._rows_of_groups()
+            | ({"groups": [row._asdict() for row in self.groups]} if self.parts else {})
         )
 
     def to_polars(self) -> "pl.DataFrame":
@@ -395,9 +396,6 @@ class Plan(Tabular, Generic[E]):
         plain = {name: value for name, value in self.to_dict().items() if not isinstance(value, dict | list)}
         return pl.DataFrame([plain])
 
-    def _rows_of_groups(self) -> dict[str, Any]:
-        return {"groups": [row._asdict() for row in self.groups]} if self.parts else {}
-
     def _details(self, redraw: float) -> dict[str, Any]:
         """The fields that plans of this estimator have."""
         if self.estimator == "Counts":
@@ -406,13 +404,8 @@ class Plan(Tabular, Generic[E]):
             return {name: getattr(self, name) for name in ("span", "every", "share", "touched")}
         names = ("sample", "users", "buckets", "levels", "density", "density_stderr", "relative_stderr")
         found = {name: getattr(self, name) for name in (*names, "worst_density", "count", "exact")}
-        counts = list(self.counts) if self.counts else None
-        return found | {
-            "bits": self.size,
-            "counts": counts,
-            "intrusions": self.split.intrusions,
-            "epsilon_redraw": redraw,
-        }
+        found |= {"bits": self.size, "counts": list(self.counts) if self.counts else None}
+        return found | {"intrusions": self.split.intrusions, "epsilon_redraw": redraw}
 
     def __repr__(self) -> str:
         error = self._error(self.stderr) + (self._where() if self.estimator == "Counts" or self.parts else "")
@@ -473,7 +466,8 @@ class Plan(Tabular, Generic[E]):
         """The error of each group or category; of many, of the largest and of the smallest."""
         rows = self.groups
         if len(rows) > _SHOWN:
-            rows = tuple(sorted({max(rows, key=_users), min(rows, key=_users)}, key=_users, reverse=True))
+            users = attrgetter("users")
+            rows = tuple(dict.fromkeys((max(rows, key=users), min(rows, key=users))))
         noun = self.parts.noun if self.parts else ""
         return tuple((f"{noun} {row.group}", self._error_of_group(row)) for row in rows)
 
@@ -488,15 +482,14 @@ class Plan(Tabular, Generic[E]):
 
     def _where(self) -> str:
         """Of which number, or at which truth, the standard error is stated."""
-        return self._of_number() + (f", of the {self.parts.noun} that errs most" if self.parts else "")
-
-    def _of_number(self) -> str:
         if self.estimator == "Counts":
-            return " of the mean, at most" if self.only else " of each share"
-        if self.share is not None:
+            of = " of the mean, at most" if self.only else " of each share"
+        elif self.share is not None:
             come = "" if self.touched is None else f", {self.touched:g} come at all"
-            return f" (at a share of {self.share:g}{come})"
-        return f" (at density {self.density:g})" if self.count is None else f" (from {self.count:,.0f} users on)"
+            of = f" (at a share of {self.share:g}{come})"
+        else:
+            of = f" (at density {self.density:g})" if self.count is None else f" (from {self.count:,.0f} users on)"
+        return of + (f", of the {self.parts.noun} that errs most" if self.parts else "")
 
     def _error(self, error: float) -> str:
         return f"{100 * error:.4g} %" if self.of == "count" else f"{error:.4g}"
@@ -513,11 +506,6 @@ class Plan(Tabular, Generic[E]):
 
 DensityPlan: TypeAlias = "Plan[Density | DistinctCount]"
 """A plan of an estimator of how many users appear."""
-
-
-def _spelled(universe: Universe | None) -> str:
-    """A universe in Python code: its size, or a variable where the users are listed."""
-    return str(universe.size) if isinstance(universe, Range) else "universe"
 
 
 def table_bytes(bits: int) -> int:
