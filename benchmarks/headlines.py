@@ -248,7 +248,7 @@ def frequency_scores(times: NDArray[np.int64], runs: int, epsilon: float, up_to:
         ones = random.binomial(at, [float(pair.p1 if n > place else pair.p0) for place in range(up_to)])
         excess += 2 * ones - at
     law = ShareErrors(pair, users, users, users, split.noise, up_to=up_to)
-    found: list[Any] = [each.estimates for each in frequencies(law, excess, 0.95, up_to)]
+    found: list[Any] = [each for each, _ in frequencies(law, excess, 0.95, up_to)]
     cropped = np.minimum(times, up_to)
     truths = {
         "at_least": [float((times >= j).mean()) for j in range(1, up_to + 1)],

@@ -18,7 +18,6 @@ from rich.console import Console
 from rich.table import Table
 
 import panprivacy as pp
-from panprivacy.planning.planner import stderr_of_density
 from panprivacy.planning.search import Terms
 from panprivacy.privacy import gaussian
 from panprivacy.privacy.splitting import best_split
@@ -35,7 +34,7 @@ def print_errors(console: Console, epsilon: float, delta: float) -> None:
     title = f"standard errors, epsilon {epsilon:g}, delta {delta:g}"
     table = Table("users", "releases", "Laplace", "Gaussian", title=title)
     for users, releases in CROWDS:
-        errors = [stderr_of_density(Terms(users, epsilon, releases, delta=each), users, 0.5) for each in (None, delta)]
+        errors = [Terms(users, epsilon, releases, delta=each).design(users).stderr(0.5) for each in (None, delta)]
         table.add_row(f"{users:,}", f"{releases:,}", *(f"{error:.3g}" for error in errors))
     console.print(table)
 
@@ -46,7 +45,7 @@ def break_even(users: int, epsilon: float, delta: float) -> int:
     while high - low > 1:
         middle = (low + high) // 2
         laplace, normal = (
-            stderr_of_density(Terms(users, epsilon, middle, delta=each), users, 0.5) for each in (None, delta)
+            Terms(users, epsilon, middle, delta=each).design(users).stderr(0.5) for each in (None, delta)
         )
         low, high = (low, middle) if normal < laplace else (middle, high)
     return high

@@ -16,7 +16,7 @@ import panprivacy as pp
 from exact_counts import counts_of
 from panprivacy.audit.enumeration.outcomes import EveryOutcome
 from panprivacy.errors import PanPrivacyError
-from panprivacy.estimates.errors import DifferenceErrorModel, ErrorVariance
+from panprivacy.estimates.errors import ErrorModel, ErrorVariance
 from panprivacy.memory.scratch import Scratch
 from panprivacy.testing import SeededCoins, gaussian_noise, ledger_of, refused, set_coins, slots_of, table_of
 from sources import Always
@@ -65,9 +65,9 @@ def test_mean_variance_and_covariance_are_those_of_every_outcome(
         o1 = [(weight, seen[at]) for _, weight, seen in outcomes]
         gone = [(weight, turned * (seen[at] - seen[at + 2])) for _, weight, seen in outcomes]
         assert _mean(gone) == len(counted) * (pair.p1 - pair.p0)
-        error = change.error(len(touched) / max(len(users), 1), 0.0)
+        error = change.difference_variance(len(touched) / max(len(users), 1), 0.0)
         assert float(_covariance(gone, gone)) == pytest.approx(error.normal * change.whole**2)
-        both = change.covariance(len(touched) / max(len(users), 1), 0.0, 0.0)
+        both = change.difference_covariance(len(touched) / max(len(users), 1), 0.0, 0.0)
         assert float(turned * _covariance(o1, gone)) == pytest.approx(both.normal * change.whole**2)
 
 
@@ -152,13 +152,13 @@ def test_a_planted_bug_is_found(kind: type[pp.Retention], found: str) -> None:
 @pytest.mark.slow
 def test_an_error_a_third_too_small_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of 300 runs the variance is then twice the stated one, where up to 1.5 times pass."""
-    error = DifferenceErrorModel.error
+    error = ErrorModel.difference_variance
 
     def too_small(*arguments: Any) -> ErrorVariance:
         stated = error(*arguments)
         return replace(stated, normal=stated.normal * 4 / 9, released=stated.released * 4 / 9)
 
-    monkeypatch.setattr(DifferenceErrorModel, "error", too_small)
+    monkeypatch.setattr(ErrorModel, "difference_variance", too_small)
     assert "returned varies more or less than it says" in errors_of(pp.Retention)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from panprivacy.display import Rows, Tabular, group_column
+from panprivacy.display import Rows, Tabular
 from panprivacy.errors import InvalidValue, PanPrivacyError
 from panprivacy.estimates.errors import interval_within
 from panprivacy.estimates.estimate import (
@@ -158,9 +158,7 @@ class ActivesRelease(AnyRelease):
         import polars as pl
 
         if self.groups:
-            rows = (*self.groups, replace(self, groups=()))
-            each = [row.to_polars().select(group_column(row.group), pl.all()) for row in rows]
-            return pl.concat(each, how="vertical_relaxed")
+            return self._stacked()
         shares = self.each_share()
         days = range(1, len(shares) + 1)
         when = {"start": [self.start] * len(days), "end": [self.end] * len(days), "days": list(days)}

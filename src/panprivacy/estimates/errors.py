@@ -290,6 +290,35 @@ class ErrorModel(SampleDesign):
         """The variance of an estimate, taking it for the truth."""
         return ErrorVariance(float(self.normal_variance(within(raw))), self.noise_stderr**2, self.noise)
 
+    def difference_variance(self, touched: float, share: float) -> "ErrorVariance":
+        r"""The variance of the share that changed between two releases, o1 and then o2: ``(o1 - o2) / whole``.
+
+        Bits that no event touched are the same in both, and cancel. A bit that was touched is drawn anew, so that
+
+            Var(o1 - o2) = 2 b m p1 p0 + 2 V,        Cov(o1, o1 - o2) = b m p1 p0 + V,
+
+        with b the share `touched` of the m users, and V the variance of the noise of a release.
+        """
+        bits = 2 * touched * self.users * self._coin / self.whole**2
+        sampling = self.sample_variance(share) / self.users**2
+        return ErrorVariance(bits + sampling, 2 * self._added, self.noise)
+
+    def difference_covariance(self, touched: float, share: float, before: float) -> "ErrorVariance":
+        """With the estimate of the share before, of which the share that changed is a part."""
+        bits = touched * self.users * self._coin / self.whole**2
+        sampling = share * (1 - before) * self.unsampled / self.users
+        return ErrorVariance(bits + sampling, self._added, self.noise)
+
+    @property
+    def _added(self) -> float:
+        """The variance of the noise of one release."""
+        return float(self.times * self.noise.variance / self.whole**2)
+
+    @property
+    def _coin(self) -> float:
+        """The variance of one bit, by whichever coin it was drawn: p1 = 1 - p0."""
+        return float(self.pair.p1 * self.pair.p0)
+
     def stderr(self, density: Any) -> Any:
         """Standard error of the estimate, for a true density."""
         variance = self.normal_variance(density)
@@ -439,6 +468,10 @@ class ErrorVariance:
         )
         return ErrorVariance(max(normal, 0.0), max(released, 0.0), self.noise)
 
+    def times(self, unit: float) -> "ErrorVariance":
+        """The error of the estimate in another unit."""
+        return ErrorVariance(unit**2 * self.normal, unit**2 * self.released, self.noise)
+
     def half_width(self, level: float) -> float:
         """The distance that the error stays within with this probability."""
         from scipy.optimize import brentq
@@ -447,56 +480,22 @@ class ErrorVariance:
         tail = (1 + level) / 2
         if not isinstance(self.noise, Laplace) or not self.released:
             return float(ndtri(tail)) * self.stderr
-        sigma, scale = sqrt(self.normal), sqrt(self.released / 2)
         far = _FAR * self.stderr
-        return float(brentq(lambda x: normal_laplace_cdf(x, sigma, scale) - tail, 0.0, far, xtol=1e-12 * far))
+        return float(brentq(lambda x: self._cdf(x) - tail, 0.0, far, xtol=1e-12 * far))
+
+    def beyond(self, error: float) -> float:
+        """The probability of an error of this size, or a larger one, in either direction."""
+        return 2 * self._cdf(-error)
+
+    def _cdf(self, error: float) -> float:
+        if isinstance(self.noise, Laplace):
+            return _cdf_of_one(error, sqrt(self.normal), sqrt(self.released / 2))
+        return _normal_cdf(error / self.stderr)
 
     def estimate(self, raw: float, level: float) -> Estimate:
         """An estimate of a share with this error."""
         arm = self.half_width(level)
         return Estimate(within(raw), self.stderr, interval_within(raw, arm, arm), raw)
-
-
-@dataclass(frozen=True)
-class DifferenceErrorModel(SampleDesign):
-    r"""How much the number of ones of a table changes by events of one kind between two releases, o1 and then o2.
-
-    Bits that no event touched are the same in both, and cancel. A bit that was touched is drawn anew, so that
-
-        Var(o1 - o2) = 2 b m p1 p0 + 2 V,        Cov(o1, o1 - o2) = b m p1 p0 + V,
-
-    with b the share of the m users that was touched, and V the variance of the noise of a release.
-    """
-
-    noise: Noise
-    times: int = 1
-    """How many counts were added up, each with noise of its own."""
-
-    def share(self, ones: int) -> float:
-        """The share of the users that a change by this many ones stands for: exactly unbiased."""
-        return ones / self.whole
-
-    def error(self, touched: float, share: float) -> ErrorVariance:
-        """The error of `share`, if this share of the users was touched, and that one is the truth."""
-        bits = 2 * touched * self.users * self._coin / self.whole**2
-        sampling = self.sample_variance(share) / self.users**2
-        return ErrorVariance(bits + sampling, 2 * self._added, self.noise)
-
-    def covariance(self, touched: float, share: float, before: float) -> ErrorVariance:
-        """With the estimate of the share before, of which the share that changed is a part."""
-        bits = touched * self.users * self._coin / self.whole**2
-        sampling = share * (1 - before) * self.unsampled / self.users
-        return ErrorVariance(bits + sampling, self._added, self.noise)
-
-    @property
-    def _added(self) -> float:
-        """The variance of the noise of one release."""
-        return self.times * self.noise.variance / self.whole**2
-
-    @property
-    def _coin(self) -> float:
-        """The variance of one bit, by whichever coin it was drawn: p1 = 1 - p0."""
-        return float(self.pair.p1 * self.pair.p0)
 
 
 def mean_of(counts: Sequence[tuple[ErrorModel, int]]) -> tuple[float, ErrorVariance]:

@@ -2,9 +2,12 @@
 
 from collections.abc import Mapping
 from math import inf, isfinite, nan
-from typing import Any, Generic, Literal, NamedTuple, NoReturn, Protocol, TypeAlias, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, NoReturn, TypeAlias, TypeVar, cast, overload
 
 from panprivacy.errors import NoEstimate
+
+if TYPE_CHECKING:
+    from panprivacy.estimates.release import AnyRelease
 
 Interval: TypeAlias = tuple[float, float]
 Unit: TypeAlias = Literal["share", "users", "appearances"]
@@ -82,10 +85,6 @@ class Estimate(NamedTuple):
         value = f"{self.value:,.{_DIGITS[self.unit]}f}" if self.stderr is None else f"{self.short} (standard error)"
         return f"{value}, {interval} {self.bounds}"
 
-    def fields(self, name: str, bounds: str = "interval") -> dict[str, Any]:
-        """Its numbers under the names that they have in a release."""
-        return _fields(self, name, bounds)
-
     def columns(self, name: str) -> dict[str, Any]:
         """Its numbers under the names of columns; each end of the interval has a column."""
         low, high = self.interval
@@ -136,10 +135,6 @@ class Series(NamedTuple):
             Estimate(*numbers, self.unit) for numbers in zip(self.value, self.stderr, self.interval, raws, strict=True)
         ]
 
-    def fields(self, name: str, bounds: str = "interval") -> dict[str, Any]:
-        """Their numbers under the names that they have in a release."""
-        return _fields(self, name, bounds)
-
     def columns(self, name: str) -> dict[str, Any]:
         """Their numbers under the names of columns, which end in the number of the estimate."""
         numbered = enumerate(self.each(), self.first)
@@ -150,14 +145,15 @@ class Series(NamedTuple):
         return [value for i, each in enumerate(self.each(), 1) for value in each.values(f"{name} {i}")]
 
 
-def _fields(estimate: Estimate | Series, name: str, bounds: str) -> dict[str, Any]:
+def estimate_fields(estimate: Estimate | Series, name: str, bounds: str) -> dict[str, Any]:
+    """Its numbers under the names that they have in a release."""
     found = {name: estimate.value, f"{name}_stderr": estimate.stderr, f"{name}_{bounds}": estimate.interval}
     found[f"raw_{name}"] = estimate.raw
     return {field: value for field, value in found.items() if value is not None}
 
 
 def read_estimates(found: Mapping[str, Any], bounds: str) -> dict[str, "Estimate | Series"]:
-    """Estimates from the fields of a release, as `fields` named them; JSON's null is no number, or no end.
+    """Estimates from the fields of a release, as `estimate_fields` named them; JSON's null is no number, or no end.
 
     >>> read_estimates({"count": 7.0, "count_stderr": 2.0, "count_interval": [3.0, None], "level": 0.95}, "interval")
     {'count': Estimate(value=7.0, stderr=2.0, interval=(3.0, inf), raw=None, unit='users')}
@@ -196,19 +192,6 @@ def column_lists(name: str, estimates: list[Estimate]) -> dict[str, list[Any]]:
 # --- estimates as attributes ----------------------------------------------------------------------------------------
 
 
-class HasEstimates(Protocol):
-    """What `attributes` can be declared in."""
-
-    @property
-    def estimates(self) -> Mapping[str, Estimate | Series]:
-        """Estimates by name."""
-        ...
-
-    def why_missing(self, name: str) -> str:
-        """Why there is no estimate of this name."""
-        ...
-
-
 T = TypeVar("T")
 
 
@@ -229,8 +212,8 @@ class Part(Generic[T]):
     @overload
     def __get__(self, release: None, owner: type) -> "Part[T]": ...
     @overload
-    def __get__(self, release: HasEstimates, owner: type) -> T: ...
-    def __get__(self, release: HasEstimates | None, owner: type) -> "Part[T] | T":
+    def __get__(self, release: "AnyRelease", owner: type) -> T: ...
+    def __get__(self, release: "AnyRelease | None", owner: type) -> "Part[T] | T":
         if release is None:
             return self
         estimate = release.estimates.get(self._name)

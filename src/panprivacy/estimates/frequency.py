@@ -14,11 +14,11 @@ Where the m are a sample of N users, drawn without replacement, as are those who
 of the sample vary around those of all by ``(min(P_c, P_d) - P_c P_d) / m * (N - m) / (N - 1)``.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from math import nan
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -205,84 +205,42 @@ class MeanErrors(ErrorModel):
 # --- from noisy counts to estimates ---------------------------------------------------------------------------------
 
 
-class _Columns(NamedTuple):
-    """Estimates of many tables: arrays of one shape, with a row for each table."""
-
-    value: Reals
-    stderr: Reals
-    low: Reals
-    high: Reals
-    raw: Reals
+_Columns: TypeAlias = tuple[Reals, Reals, Reals, Reals, Reals]
+"""Values, standard errors, both ends of intervals and raw values, each with a row for each table."""
 
 
-class Frequencies(NamedTuple):
-    """The estimates of one table, and the standard deviation of the noise in them."""
-
-    estimates: dict[str, Estimate | Series]
-    noise_stderr: float
-
-
-def frequencies(law: ShareErrors | MeanErrors, noisy: Any, level: float, up_to: int) -> Iterator[Frequencies]:
-    """For each row of noisy counts, the estimates of a `FrequencyRelease`."""
-    nothing = Series((), (), (), ())
-    at_least = exactly = [nothing] * len(noisy)
+def frequencies(
+    law: ShareErrors | MeanErrors, noisy: Any, level: float, up_to: int
+) -> Iterator[tuple[dict[str, Estimate | Series], float]]:
+    """For each row of noisy counts, the estimates of a `FrequencyRelease`, and the deviation of the noise in them."""
+    raw = law.density(np.asarray(noisy))
+    value = np.clip(raw, 0.0, 1.0)
+    shares: _Columns = (value, law.stderr(value), *law.interval(raw, level), raw)
     if isinstance(law, MeanErrors):
-        means, noises = _mean_alone(law, noisy, level, up_to), law.noise_stderr * up_to
+        means: Sequence[Reals] = [up_to * each for each in shares]
+        noises = law.noise_stderr * up_to
+        at_least = exactly = [Series((), (), (), ())] * len(noisy)
     else:
-        shares = _shares(law, noisy, level)
-        means, noises = _mean(law, shares, level), law.noise_stderr
-        at_least, exactly = _series(shares, 1), _series(_exactly(law, shares, level), 0)
-    rows = _series(means, 0, "appearances")
-    for mean, least, exact, noise in zip(
-        rows, at_least, exactly, np.broadcast_to(noises, (len(noisy), 1))[:, 0].tolist(), strict=True
-    ):
-        yield Frequencies({"mean": mean.each()[0], "at_least": least, "exactly": exact}, noise)
+        falling = np.array([ordered_shares(row, [1.0] * raw.shape[1], rising=False) for row in raw])
+        means = _around(raw.sum(axis=1, keepdims=True), law.sum_stderr(falling), level, float(up_to))
+        noises = law.noise_stderr
+        never = _around(-np.diff(raw, axis=1, prepend=1.0), law.difference_stderr(falling), level, 1.0)
+        at_least = _series(shares, 1)
+        exactly = _series([np.hstack([each, last[:, -1:]]) for each, last in zip(never, shares, strict=True)], 0)
+    each_noise = np.broadcast_to(noises, (len(noisy), 1))[:, 0].tolist()
+    for mean, least, exact, noise in zip(_series(means, 0, "appearances"), at_least, exactly, each_noise, strict=True):
+        yield {"mean": mean.each()[0], "at_least": least, "exactly": exact}, noise
 
 
-def _shares(law: ShareErrors, noisy: Any, level: float) -> _Columns:
-    """The shares of users who appeared at least 1, 2, ... t times."""
-    raw = law.density(np.asarray(noisy))
-    value = np.clip(raw, 0.0, 1.0)
-    return _Columns(value, law.stderr(value), *law.interval(raw, level), raw)
-
-
-def _exactly(law: ShareErrors, shares: _Columns, level: float) -> _Columns:
-    """The shares of users who appeared exactly 0, 1, ... t-1 times, differences of two that follow, and t or more."""
-    raw = -np.diff(shares.raw, axis=1, prepend=1.0)
-    stderr = law.difference_stderr(_falling(shares.raw))
-    columns = (np.clip(raw, 0.0, 1.0), stderr, *_normal_interval(raw, stderr, level, 1.0), raw)
-    return _Columns(*(np.hstack([each, last[:, -1:]]) for each, last in zip(columns, shares, strict=True)))
-
-
-def _falling(raw: Reals) -> Reals:
-    """Shares that never rise, as the formulas of errors need them."""
-    return np.array([ordered_shares(row, [1.0] * raw.shape[1], rising=False) for row in raw])
-
-
-def _mean(law: ShareErrors, shares: _Columns, level: float) -> _Columns:
-    """The mean of min(n, t): the sum of all raw shares."""
-    raw, top = shares.raw.sum(axis=1, keepdims=True), float(law.up_to)
-    stderr = law.sum_stderr(_falling(shares.raw))
-    return _Columns(np.clip(raw, 0.0, top), stderr, *_normal_interval(raw, stderr, level, top), raw)
-
-
-def _mean_alone(law: MeanErrors, noisy: Any, level: float, up_to: int) -> _Columns:
-    """The mean of min(n, t), of the ones alone."""
-    raw = law.density(np.asarray(noisy))
-    value = np.clip(raw, 0.0, 1.0)
-    low, high = law.interval(raw, level)
-    return _Columns(*(up_to * each for each in (value, law.stderr(value), low, high, raw)))
-
-
-def _normal_interval(raw: Reals, stderr: Reals, level: float, top: float) -> tuple[Reals, Reals]:
-    """Intervals of normal laws around numbers between 0 and `top`."""
+def _around(raw: Reals, stderr: Reals, level: float, top: float) -> _Columns:
+    """Estimates of numbers between 0 and `top`, with intervals of normal laws."""
     from scipy.special import ndtri
 
     arm = float(ndtri((1 + level) / 2)) * stderr
-    return interval_within(raw, arm, arm, top)
+    return (np.clip(raw, 0.0, top), stderr, *interval_within(raw, arm, arm, top), raw)
 
 
-def _series(found: _Columns, first: int, unit: Unit = "share") -> list[Series]:
+def _series(found: Sequence[Reals], first: int, unit: Unit = "share") -> list[Series]:
     """The estimates of each row."""
     return [
         Series(tuple(value), tuple(stderr), tuple(zip(low, high, strict=True)), tuple(raw), unit, first)

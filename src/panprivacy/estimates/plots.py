@@ -15,6 +15,7 @@ from re import split
 from textwrap import fill, wrap
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
+from panprivacy.display import counted
 from panprivacy.errors import InvalidValue, PanPrivacyError
 from panprivacy.estimates.estimate import NOT_ENOUGH
 
@@ -145,26 +146,72 @@ def save(figure: "Figure", path: str | Path) -> None:
 
 _UNITS = ((86400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
 _LETTERS = 18  # of a small line, an inch
+MOST_PANELS = 8
+"""Groups that a picture over time has room for."""
+_MOST_DATES = 10  # windows whose ends are all written below the axis
 
 
 class Canvas:
-    """Axes to draw on, and what becomes of them."""
+    """The panels of a picture: one, or one for all users, whose label is None, and one for each group."""
 
-    def __init__(self, panel: "Axes", path: str | Path | None, *, own: bool) -> None:
-        self.panel = panel
-        self._path = path
+    def __init__(self, panels: "dict[Any, Axes]", *, own: bool, left_out: int = 0) -> None:
+        self.by_label = panels
+        self.panel = next(iter(panels.values()))
+        """The panel that stands for the picture."""
+        self.many = len(panels) > 1
         self._own = own
+        self._left_out = left_out
 
     @property
     def figure(self) -> "Figure":
         """The figure of the axes."""
         return self.panel.get_figure(root=True)  # type: ignore[return-value]
 
-    def dates(self) -> None:
-        """Write dates below the axes, aslant."""
-        self.panel.tick_params(axis="x", labelrotation=30)
-        for label in self.panel.get_xticklabels():
-            label.set_horizontalalignment("right")
+    def name(self, label: Any, noisy: bool) -> None:
+        """Write the name of its users above a panel, and whether what it shows is mostly noise."""
+        if self.many:
+            title = "all users" if label is None else shortened(str(label), 30)
+            self.by_label[label].set_title(f"{title}{': mostly noise' if noisy else ''}", fontsize=9)
+
+    def finish(
+        self, title: str, unit: str, when: str, number: Callable[[float], str], top: float, *, notes: Sequence[str]
+    ) -> None:
+        """Write titles, units, the legend and the small print of a picture over time."""
+        self.panel.set_ylim(0, top)
+        self.panel.yaxis.set_major_formatter(lambda value, _: number(value))
+        for panel in self.by_label.values():
+            whole(panel, top)
+        if self.many:
+            self.figure.supylabel(unit, fontsize=10)
+        else:
+            self.panel.set_title(title)
+            self.panel.set_ylabel(unit)
+        self.legend(title if self.many else None)
+        for panel in self._lowest():
+            panel.tick_params(axis="x", labelbottom=True)
+            panel.set_xlabel(when)
+        self.note(*notes, f"{counted(self._left_out, 'group')} not shown here" if self._left_out else "")
+
+    def _lowest(self) -> "list[Axes]":
+        """The panels that have no other one below."""
+        panels = list(self.by_label.values())
+        return panels[-_across(len(panels)) :]
+
+    def dates(self, ends: Sequence[Any]) -> None:
+        """Write dates below the lowest panels, aslant; one date alone has its own tick and no other."""
+        from matplotlib.dates import AutoDateLocator
+
+        for panel in self.by_label.values():
+            if len(ends) == 1:
+                panel.set_xlim(ends[0] - timedelta(days=1), ends[0] + timedelta(days=1))
+            if len(ends) <= (3 if self.many else _MOST_DATES):
+                panel.set_xticks(ends)
+            else:
+                panel.xaxis.set_major_locator(AutoDateLocator(maxticks=5 if self.many else 10))  # type: ignore[no-untyped-call]
+        for panel in self._lowest():
+            panel.tick_params(axis="x", labelrotation=30)
+            for label in panel.get_xticklabels():
+                label.set_horizontalalignment("right")
 
     def legend(self, title: str | None = None) -> None:
         """Explain lines and points: above a figure of ours, where nothing is hidden, or within axes that were given."""
@@ -172,8 +219,7 @@ class Canvas:
         if not any(labels):
             if title is not None:
                 self.figure.suptitle(title, fontsize=10.5)
-            return
-        if self._own:
+        elif self._own:
             where: Any = "outside upper center" if title else "outside upper right"
             wide = sum(len(label) + 6 for label in labels) < self.figure.get_figwidth() * 12
             columns = len(labels) if wide else 2
@@ -186,37 +232,52 @@ class Canvas:
         share = 1.0 if self._own else self.panel.get_position().width
         width = round(self.figure.get_figwidth() * share * _LETTERS)
         text = "\n".join(fill(line, width) for line in lines if line)
-        if not text:
-            return
-        if self._own:
+        if text and self._own:
             self.figure.supxlabel(text, fontsize=8, color=GREY)
-        else:
+        elif text:
             self.panel.set_xlabel(f"{self.panel.get_xlabel()}\n{text}".strip(), fontsize=8)
 
 
+def _across(panels: int) -> int:
+    return 1 if panels == 1 else 2 if panels in (2, 4) else 3
+
+
+def _new_figure(path: str | Path | None, size: tuple[float, float]) -> "Figure":
+    if path is None:
+        from matplotlib import pyplot
+
+        return pyplot.figure(figsize=size, layout="constrained")
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=size, layout="constrained")
+
+
 @contextmanager
-def canvas(path: str | Path | None, ax: "Axes | None", size: tuple[float, float]) -> "Iterator[Canvas]":
-    """Axes to draw on: those given, or those of a new figure of this size. At the end the file is written, if any."""
+def canvas(
+    path: str | Path | None, ax: "Axes | None", size: tuple[float, float], labels: Sequence[Any] = (None,)
+) -> Iterator[Canvas]:
+    """Panels for these labels; on axes that are given, the first one alone. At the end the file is written, if any.
+
+    One panel has a figure of this size. A figure without a path is pyplot's.
+    """
     check_picture(path)
-    with new_figure(path, size) if ax is None else look() as figure:
-        made = Canvas(ax if figure is None else figure.subplots(), path, own=ax is None)  # type: ignore[arg-type]
+    with look():
+        groups = sum(label is not None for label in labels)
+        if ax is not None:
+            made = Canvas({labels[0]: ax}, own=False, left_out=groups - (labels[0] is not None))
+        else:
+            shown = labels[: MOST_PANELS + (labels[0] is None)]
+            across = _across(len(shown))
+            down = ceil(len(shown) / across)
+            size = size if len(shown) == 1 else (3 * across + 1, 2.2 * down + 1.8)
+            axes = _new_figure(path, size).subplots(down, across, sharex=True, sharey=True, squeeze=False).ravel()
+            for panel in axes[len(shown) :]:
+                panel.set_visible(False)
+            left_out = groups - sum(label is not None for label in shown)
+            made = Canvas(dict(zip(shown, axes, strict=False)), own=True, left_out=left_out)
         yield made
         if path is not None:
             save(made.figure, path)
-
-
-@contextmanager
-def new_figure(path: str | Path | None, size: tuple[float, float]) -> "Iterator[Figure]":
-    """A figure in the look of all pictures; one without a path is pyplot's."""
-    with look():
-        if path is not None:
-            from matplotlib.figure import Figure
-
-            yield Figure(figsize=size, layout="constrained")
-        else:
-            from matplotlib import pyplot
-
-            yield pyplot.figure(figsize=size, layout="constrained")
 
 
 def shortened(text: str, most: int) -> str:

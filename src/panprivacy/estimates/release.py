@@ -6,10 +6,31 @@ from math import nan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from panprivacy.display import Card, Rows, Sheet, Tabular, finite, grid_of, html_of, plain_labels, warning_of
+from panprivacy.display import (
+    Card,
+    Rows,
+    Sheet,
+    Tabular,
+    finite,
+    grid_of,
+    group_column,
+    html_of,
+    plain_labels,
+    warning_of,
+)
 from panprivacy.errors import InvalidValue, NoEstimate, PanPrivacyError
 from panprivacy.estimates.errors import interval_within
-from panprivacy.estimates.estimate import GUESS, Estimate, Interval, OfPart, Part, Series, numbers, read_estimates
+from panprivacy.estimates.estimate import (
+    GUESS,
+    Estimate,
+    Interval,
+    OfPart,
+    Part,
+    Series,
+    estimate_fields,
+    numbers,
+    read_estimates,
+)
 from panprivacy.privacy.budget import and_delta
 from panprivacy.universe.groups import Label
 
@@ -132,7 +153,7 @@ class AnyRelease(Tabular):
         """Everything in the release as plain numbers and text, for JSON; None for numbers that are not finite."""
         found: dict[str, Any] = {} if self.group is None else {"group": self.group}
         for name, estimate in self.estimates.items():
-            found |= estimate.fields(name, self.BOUNDS)
+            found |= estimate_fields(estimate, name, self.BOUNDS)
         if self.estimates:
             found |= {each.name: getattr(self, each.name) for each in fields(self) if each.name not in _APART}
         if self.users is not None:
@@ -189,6 +210,14 @@ class AnyRelease(Tabular):
         if "group" in columns:
             columns["group"] = plain_labels(columns["group"])
         return pl.DataFrame(columns | {"mostly_noise": [row.mostly_noise for row in made]})
+
+    def _stacked(self) -> "pl.DataFrame":
+        """The frames of groups below each other, and then that of all users, whose group is null."""
+        import polars as pl
+
+        rows: list[AnyRelease] = [*self.groups, replace(self, groups=())]
+        frames = [row.to_polars().select(group_column(row.group), pl.all()) for row in rows]
+        return pl.concat(frames, how="vertical_relaxed")
 
     def plot(self, path: str | Path | None = None, column: str | None = None, *, ax: "Axes | None" = None) -> "Axes":
         """Draw the release, and return Matplotlib's axes; with a path also into a file, .png, .svg or .pdf.

@@ -1,14 +1,14 @@
 """Who came back: the release of a `Retention`, and how two releases together tell who came in which period."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import nan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from panprivacy.display import Rows, group_column
-from panprivacy.estimates.errors import DifferenceErrorModel, ErrorModel, ErrorVariance, ratio_of, within
+from panprivacy.display import Rows
+from panprivacy.estimates.errors import ErrorModel, ErrorVariance, ratio_of, within
 from panprivacy.estimates.estimate import (
     GUESS,
     NOTHING,
@@ -115,9 +115,7 @@ class RetentionRelease(AnyRelease):
         import polars as pl
 
         if self.groups:
-            rows = (*self.groups, replace(self, groups=()))
-            each = [row.to_polars().select(group_column(row.group), pl.all()) for row in rows]
-            return pl.concat(each, how="vertical_relaxed")
+            return self._stacked()
         curve, found = self.estimates["curve"], self.singles()
         assert isinstance(curve, Series)
         points = curve.each()
@@ -172,6 +170,13 @@ class Counts(NamedTuple):
     """Of the users who are asked the other one."""
 
 
+class _Answer(NamedTuple):
+    """A share as it was counted, and its error."""
+
+    raw: float
+    error: ErrorVariance
+
+
 @dataclass(frozen=True)
 class TwoPeriods:
     """A main group, asked who came back (or who is new), and a control group that is asked the other question.
@@ -180,66 +185,52 @@ class TwoPeriods:
     new are together all who were touched. The errors need that share, and neither group alone tells it.
     """
 
-    main: DifferenceErrorModel
-    control: DifferenceErrorModel
+    main: ErrorModel
+    """The law of the main group, which also tells the cohort."""
+    control: ErrorModel
     newcomers: bool
     """Whether the main group is asked who is new."""
 
-    @property
-    def cohort(self) -> ErrorModel:
-        """The law of the cohort, which is estimated from the main group."""
-        main = self.main
-        return ErrorModel(main.pair, main.bits, main.users, main.population, main.noise, main.times)
-
     def estimates(self, first: Counts, later: list[Counts], level: float) -> dict[str, Estimate | Series]:
         """The estimates of a `RetentionRelease`, from the releases of the first period and the second."""
-        universe = self.main.population
         if self.main.users and self.control.users:
-            returned, new = self.returned_and_new(first, later[-1], level)
-            cohort, rate = self.cohort.estimate(first.main, level), self.rate(first, later[-1], level)
-            curve = Series.of([self._answers(first, now, level)[0] for now in later])
+            cohort, changes = self.main.estimate(first.main, level), [self._change(first, now) for now in later]
+            curve = Series.of([asked.error.estimate(asked.raw, level) for asked, _, _ in changes])
+            asked, other, touched = changes[-1]
+            rate = self._rate(first, other if self.newcomers else asked, touched, level)
+            returned, new = (each.error.estimate(each.raw, level) for each in (asked, other))
+            returned, new = (new, returned) if self.newcomers else (returned, new)
         else:  # a group of a few users
             cohort = returned = new = NOTHING
             rate = NOTHING._replace(raw=None)
             curve = Series.of([NOTHING for _ in later])
         shares = {"cohort": cohort, "returned": returned, "newcomers": new}
+        universe = self.main.population
         counts = {f"{name}_count": share.times(universe)._replace(raw=None) for name, share in shares.items()}
         return {**shares, "rate": rate, "curve": curve, **counts}
 
-    def returned_and_new(self, first: Counts, now: Counts, level: float) -> tuple[Estimate, Estimate]:
-        """The share that came back, and the share that is new."""
-        asked, other = self._answers(first, now, level)
-        return (other, asked) if self.newcomers else (asked, other)
+    def _change(self, first: Counts, now: Counts) -> tuple[_Answer, _Answer, float]:
+        """What each group says, and the share of the users that was touched, by both.
 
-    def rate(self, first: Counts, now: Counts, level: float) -> Estimate:
+        Those whom the main group tells are among the touched.
+        """
+        sign = 1 if self.newcomers else -1
+        asked = sign * (now.main - first.main) / self.main.whole
+        other = sign * (first.control - now.control) / self.control.whole
+        touched = float(max(within(asked + other), within(asked)))
+        of_asked = self.main.difference_variance(touched, within(asked))
+        return (
+            _Answer(asked, of_asked),
+            _Answer(other, self.control.difference_variance(touched, within(other))),
+            touched,
+        )
+
+    def _rate(self, first: Counts, returned: _Answer, touched: float, level: float) -> Estimate:
         """The share of the cohort that came back."""
-        returned = 1 if self.newcomers else 0  # which of the two groups tells it
-        raw, error = self._raw(first, now)[returned], self._errors(first, now)[returned]
-        raw_cohort = self.cohort.density(first.main)
+        raw_cohort = self.main.density(first.main)
         cohort = within(raw_cohort)
-        of_cohort = self.cohort.variance_at(raw_cohort)
         if self.newcomers:  # the two estimates are of different users, and have nothing in common
             both = ErrorVariance(0.0, 0.0, self.main.noise)
         else:
-            both = self.main.covariance(self._touched(first, now), min(within(raw), cohort), cohort)
-        return ratio_of(raw, raw_cohort, (error, of_cohort, both), level)
-
-    def _answers(self, first: Counts, now: Counts, level: float) -> tuple[Estimate, Estimate]:
-        """What the main group says, and what the control group says."""
-        asked, other = self._raw(first, now)
-        of_asked, of_other = self._errors(first, now)
-        return of_asked.estimate(asked, level), of_other.estimate(other, level)
-
-    def _errors(self, first: Counts, now: Counts) -> tuple[ErrorVariance, ErrorVariance]:
-        asked, other = self._raw(first, now)
-        touched = self._touched(first, now)
-        return self.main.error(touched, within(asked)), self.control.error(touched, within(other))
-
-    def _raw(self, first: Counts, now: Counts) -> tuple[float, float]:
-        sign = 1 if self.newcomers else -1
-        return self.main.share(sign * (now.main - first.main)), self.control.share(sign * (first.control - now.control))
-
-    def _touched(self, first: Counts, now: Counts) -> float:
-        """The share of the users that was touched, by both groups; those whom the main group tells are among them."""
-        asked, other = self._raw(first, now)
-        return float(max(within(asked + other), within(asked)))
+            both = self.main.difference_covariance(touched, min(within(returned.raw), cohort), cohort)
+        return ratio_of(returned.raw, raw_cohort, (returned.error, self.main.variance_at(raw_cohort), both), level)

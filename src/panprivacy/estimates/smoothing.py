@@ -94,12 +94,7 @@ def robust_rising_curve(values: Reals, weights: Reals, noise: Reals, *, last: in
 
 
 def _penalty(values: Reals, noise: Any, last: int) -> float:
-    """By how much the last value is moved down."""
-    return float(_PENALTY * noise * (sqrt(_flat(values, noise, last)) - 1))
-
-
-def _flat(values: Reals, noise: Any, last: int) -> int:
-    """How many of the last values show no rise."""
+    """By how much the last value is moved down, by how many of the last values show no rise."""
     flat, half = 1, last
     while 4 * half <= len(values):
         rise = values[-half:].mean() - values[-2 * half : -half].mean()
@@ -107,7 +102,7 @@ def _flat(values: Reals, noise: Any, last: int) -> int:
             break
         half *= 2
         flat = half
-    return flat
+    return float(_PENALTY * noise * (sqrt(flat) - 1))
 
 
 def _pooled(values: Reals, weights: Reals, last: int) -> Reals:
@@ -335,40 +330,24 @@ def monotone(releases: Sequence[R], *, weights: Sequence[float] | None = None) -
     groups = tuple(replace(monotone(row, weights=weights), group=row[0].group) for row in known)
     if made[0].by_category:
         return MonotoneCurve((), made, groups=groups)
-    raw = np.array([release.raw_count for release in made])
-    heavy = np.asarray(_weights(made) if weights is None else weights, dtype=np.float64)
-    counts = tuple(np.clip(_fitted_counts(made, raw, heavy), 0.0, _most(made)).tolist())
-    return MonotoneCurve(counts, made, groups=groups)
+    universes = [float(release.universe or inf) for release in made]
+    most = np.minimum.accumulate(universes[::-1])[::-1]  # no more users than there can have been at any later release
+    return MonotoneCurve(tuple(np.clip(_fitted_counts(made, weights), 0.0, most).tolist()), made, groups=groups)
 
 
-def _fitted_counts(releases: Sequence[Any], raw: Reals, weights: Reals) -> Reals:
-    """The numbers of users that rise: counts on the scale on which their noise is even."""
+def _fitted_counts(releases: Sequence[Any], weights: Sequence[float] | None) -> Reals:
+    """The numbers of users that rise. The weights are by the noise, unless it is even, as on the scale of counts."""
+    raw, even = np.array([release.raw_count for release in releases]), np.ones(len(releases))
     if isinstance(releases[0], Release):
-        return rising_curve(raw, weights, np.array(_noise(releases)))
+        noise = np.array([each.noise_stderr * each.universe for each in releases])
+        own = np.square(noise.min() / noise) if noise.min() > 0 else even
+        return rising_curve(raw, own if weights is None else np.asarray(weights, dtype=np.float64), noise)
+    heavy = even if weights is None else np.asarray(weights, dtype=np.float64)
     scale = AsinhScale.of(releases)
     if scale is None:
-        return rising_curve(raw, weights, np.zeros(len(raw)))
-    noise = np.full(len(raw), scale.relative)
+        return rising_curve(raw, heavy, np.zeros(len(raw)))
     last = min(scale.last, len(raw) // 4 or 1)
-    return scale.users(robust_rising_curve(scale.scaled(raw), weights, noise, last=last))
-
-
-def _noise(releases: Sequence[Release]) -> list[float]:
-    """Standard deviations of the noise of each release, in users."""
-    return [each.noise_stderr * each.universe for each in releases]
-
-
-def _weights(releases: Sequence[Any]) -> list[float]:
-    """One over the variance of each release's noise; equal ones where there is none, and where the noise is even."""
-    widths = _noise(releases) if isinstance(releases[0], Release) else [1.0]
-    least = min(widths)
-    return [(least / width) ** 2 for width in widths] if least > 0 and len(widths) > 1 else [1.0] * len(releases)
-
-
-def _most(releases: Sequence[Any]) -> Reals:
-    """How many users can have appeared by each release: no more than there can have been at any later one."""
-    universes = [float(release.universe or inf) for release in releases]
-    return np.asarray(np.minimum.accumulate(np.array(universes)[::-1])[::-1])
+    return scale.users(robust_rising_curve(scale.scaled(raw), heavy, scale.relative * even, last=last))
 
 
 @dataclass(frozen=True)
@@ -413,6 +392,10 @@ class AsinhScale:
 
 
 def _check_series(releases: Sequence[Any]) -> None:
+    """Refuse releases that cannot be of one estimator: it has one budget, and a universe that never shrinks.
+
+    Two estimators of one plan cannot be told apart by their releases.
+    """
     for release in releases:
         if not isinstance(release, Release | CountRelease):
             raise InvalidType(
@@ -436,26 +419,18 @@ def _check_series(releases: Sequence[Any]) -> None:
                 "the order in which they were made",
                 code="curve-order",
             )
-        _check_one_estimator(before, after)
-
-
-def _check_one_estimator(before: Any, after: Any) -> None:
-    """Refuse two releases that cannot be of one estimator: it has one budget, and a universe that never shrinks.
-
-    Two estimators of one plan cannot be told apart by their releases.
-    """
-    budgets = [each.epsilon_spent + each.epsilon_remaining for each in (before, after)]
-    said = f"releases {before.number} and {after.number} are of different estimators"
-    if not isclose(*budgets, rel_tol=1e-9) or after.epsilon_spent < before.epsilon_spent:
-        raise InvalidValue(
-            f"{said}, whose budgets differ: give the releases of one, in the order in which they were made",
-            code="curve-estimators",
-        )
-    if isinstance(before, Release) and after.universe < before.universe:
-        raise InvalidValue(
-            f"{said}: a universe of {before.universe:,} users never has {after.universe:,} later",
-            code="curve-estimators",
-        )
+        said = f"releases {before.number} and {after.number} are of different estimators"
+        budgets = [each.epsilon_spent + each.epsilon_remaining for each in (before, after)]
+        if not isclose(*budgets, rel_tol=1e-9) or after.epsilon_spent < before.epsilon_spent:
+            raise InvalidValue(
+                f"{said}, whose budgets differ: give the releases of one, in the order in which they were made",
+                code="curve-estimators",
+            )
+        if isinstance(before, Release) and after.universe < before.universe:
+            raise InvalidValue(
+                f"{said}: a universe of {before.universe:,} users never has {after.universe:,} later",
+                code="curve-estimators",
+            )
 
 
 def _check_weights(weights: Sequence[float] | None, releases: int) -> None:

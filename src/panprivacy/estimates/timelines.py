@@ -4,11 +4,10 @@ All users have a panel, and so has each of the first groups, in their natural or
 room for one panel: that of all users.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import chain
-from math import ceil, isfinite
+from math import isfinite
 from pathlib import Path
 from statistics import median, quantiles
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
@@ -27,23 +26,18 @@ from panprivacy.estimates.plots import (
     PINK,
     RED,
     SKY,
-    Canvas,
     arms,
     canvas,
     check_picture,
     largest_of,
     limit,
     natural,
-    new_figure,
     percent,
     period_name,
-    save,
     scale_of,
-    shortened,
     spent,
     unit_of,
     users_axis,
-    whole,
     zone_name,
 )
 
@@ -59,117 +53,10 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-MOST_PANELS = 8
-"""Groups that a picture over time has room for."""
 _MOST_MARKED = 60  # releases beyond which a marker for each would hide the line
 _MOST_SINGLE = 150  # releases that are seen one by one; more are a cloud
-_MOST_DATES = 10  # windows whose ends are all written below the axis
 _LINES = (BLUE, ORANGE, GREEN, RED, PINK, SKY, BLACK)
 _PALE = 0.35  # of what is mostly noise
-
-
-# --- panels ---------------------------------------------------------------------------------------------------------
-
-
-class Words(NamedTuple):
-    """The title of a picture, and what its axes show."""
-
-    title: str
-    unit: str
-    when: str
-
-
-class Panels:
-    """The panels of a picture: of all users, whose label is None, and of groups."""
-
-    def __init__(self, made: Canvas, panels: "dict[Any, Axes]", groups: int) -> None:
-        self.made = made
-        self.by_label = panels
-        self._left_out = groups - sum(label is not None for label in panels)
-
-    @property
-    def first(self) -> "Axes":
-        """The panel that stands for the picture."""
-        return next(iter(self.by_label.values()))
-
-    @property
-    def many(self) -> bool:
-        """Whether there is more than one panel."""
-        return len(self.by_label) > 1
-
-    def name(self, label: Any, noisy: bool) -> None:
-        """Write the name of its users above a panel, and whether what it shows is mostly noise."""
-        if self.many:
-            title = "all users" if label is None else shortened(str(label), 30)
-            self.by_label[label].set_title(f"{title}{': mostly noise' if noisy else ''}", fontsize=9)
-
-    def finish(self, words: "Words", number: Callable[[float], str], top: float, notes: Sequence[str]) -> None:
-        """Write titles, units, the legend and the small print."""
-        title, unit, when = words
-        first = self.first
-        first.set_ylim(0, top)
-        first.yaxis.set_major_formatter(lambda value, _: number(value))
-        for panel in self.by_label.values():
-            whole(panel, top)
-        if self.many:
-            self.made.figure.supylabel(unit, fontsize=10)
-            self.made.legend(title)
-        else:
-            first.set_title(title)
-            first.set_ylabel(unit)
-            self.made.legend()
-        for panel in self._lowest():
-            panel.tick_params(axis="x", labelbottom=True)
-            panel.set_xlabel(when)
-        left = f"{counted(self._left_out, 'group')} not shown here" if self._left_out else ""
-        self.made.note(*notes, left)
-
-    def _lowest(self) -> "list[Axes]":
-        """The panels that have no other one below."""
-        panels = list(self.by_label.values())
-        return panels[-_across(len(panels)) :]
-
-    def dates(self, ends: Sequence[Any]) -> None:
-        """Write dates below the lowest panels, aslant; one date alone has its own tick and no other."""
-        from matplotlib.dates import AutoDateLocator
-
-        for panel in self.by_label.values():
-            if len(ends) == 1:
-                panel.set_xlim(ends[0] - timedelta(days=1), ends[0] + timedelta(days=1))
-                panel.set_xticks(ends)
-            elif len(ends) <= (3 if self.many else _MOST_DATES):
-                panel.set_xticks(ends)
-            else:
-                panel.xaxis.set_major_locator(AutoDateLocator(maxticks=5 if self.many else 10))  # type: ignore[no-untyped-call]
-        for panel in self._lowest():
-            panel.tick_params(axis="x", labelrotation=30)
-            for label in panel.get_xticklabels():
-                label.set_horizontalalignment("right")
-
-
-def _across(panels: int) -> int:
-    return 1 if panels == 1 else 2 if panels in (2, 4) else 3
-
-
-@contextmanager
-def panels_of(labels: Sequence[Any], path: str | Path | None, ax: "Axes | None", high: float = 4.6) -> Iterator[Panels]:
-    """Panels for these labels, of which None stands for all users; on axes that are given, the first one alone."""
-    groups = sum(label is not None for label in labels)
-    if ax is not None or len(labels) == 1:
-        with canvas(path, ax, (8, high)) as made:
-            yield Panels(made, {labels[0]: made.panel}, groups)
-        return
-    check_picture(path)
-    shown = list(labels[: MOST_PANELS + (labels[0] is None)])
-    across = _across(len(shown))
-    down = ceil(len(shown) / across)
-    with new_figure(path, (3 * across + 1, 2.2 * down + 1.8)) as figure:
-        axes = figure.subplots(down, across, sharex=True, sharey=True, squeeze=False).ravel()
-        for panel in axes[len(shown) :]:
-            panel.set_visible(False)
-        yield Panels(Canvas(axes[0], path, own=True), dict(zip(shown, axes, strict=False)), groups)
-        if path is not None:
-            save(figure, path)
 
 
 def in_order(series: Mapping[Any, T], *, by_category: bool) -> dict[Any, T]:
@@ -236,9 +123,9 @@ def draw_windows(
     scale = scale_of(some)
     lines = dict(zip(series, _LINES, strict=False)) if first.by_category else {}
     top = 1.1 * largest_of([row.main for rows in series.values() for row in rows])
-    with panels_of([None] if first.by_category else list(series), path, ax, 4.4) as made:
+    with canvas(path, ax, (8, 4.4), [None] if first.by_category else list(series)) as made:
         for label, rows in series.items():
-            panel = made.first if first.by_category else made.by_label.get(label)
+            panel = made.panel if first.by_category else made.by_label.get(label)
             if panel is None or (lines and label not in lines):
                 continue
             colour = lines.get(label, scale.colour)
@@ -257,8 +144,8 @@ def draw_windows(
         title = _said_noisy(f"{scale.title} in each window", list(chain(*series.values())) if lines else releases)
         title = f"{title}, with {100 * first.level:g} % intervals"
         when = f"end of the window ({zone_name(closed[-1][0])})"
-        made.finish(Words(title, scale.unit, when), scale.number, limit(top, scale.most), notes)
-        return made.first
+        made.finish(title, scale.unit, when, scale.number, limit(top, scale.most), notes=notes)
+        return made.panel
 
 
 def _draw_line(
@@ -305,7 +192,7 @@ def draw_curve(curve: "MonotoneCurve[Any]", path: str | Path | None = None, ax: 
     line_of = {label: each.densities if shares else each.counts for label, each in series.items()}
     mains_of = {label: [release.main for release in each.releases] for label, each in series.items()}
     usual = max(chain(*line_of.values(), (main.value for main in chain(*mains_of.values())))) or 1.0
-    with panels_of(list(series), path, ax, 4.4) as made:
+    with canvas(path, ax, (8, 4.4), list(series)) as made:
         for label, panel in made.by_label.items():
             each, mains = series[label], mains_of[label]
             numbers, few = [release.number for release in each.releases], len(mains) <= _MOST_MARKED
@@ -324,8 +211,8 @@ def draw_curve(curve: "MonotoneCurve[Any]", path: str | Path | None = None, ax: 
         notes = (_noisy(releases, "releases"), spent(last))
         unit = scale.unit if made.many else unit_of(scale, last.universe)
         title = _said_noisy("Who has ever appeared", releases)
-        made.finish(Words(title, unit, "release"), scale.number, top, notes)
-        return made.first
+        made.finish(title, unit, "release", scale.number, top, notes=notes)
+        return made.panel
 
 
 # --- series ---------------------------------------------------------------------------------------------------------
@@ -358,35 +245,36 @@ def draw_series(
     Groups have a panel each; the releases of all users have the key None. A curve is drawn where there is one.
     """
     ordered = in_order(series, by_category=None not in series)
-    lines = {name: _line_of(curves.get(name), releases[0]) for name, releases in ordered.items()}
-    top = max(_top(releases, lines[name]) for name, releases in ordered.items())
-    with panels_of(list(ordered), path, None) as made:
+    shares, when = next(iter(ordered.values()))[0].main_name == "density", _any(ends)
+    lines = {name: curve.densities if shares else curve.counts for name, curve in curves.items()}
+    top = max(_top(releases, lines.get(name, ())) for name, releases in ordered.items())
+    with canvas(path, None, (8, 4.6), list(ordered)) as made:
         for name, panel in made.by_label.items():
-            releases, noisy = ordered[name], _mostly_noise(ordered[name])
-            _draw_releases(panel, _any(ends), releases, words, top)
-            if lines[name]:
+            releases, noisy, few = ordered[name], _mostly_noise(ordered[name]), len(ordered[name]) <= _MOST_SINGLE
+            mains = [release.main for release in releases]
+            panel.errorbar(
+                when,
+                [main.value for main in mains],
+                yerr=arms(mains, 2 * top),
+                fmt="o-" if words.joined else "o",
+                color=words.colour if words.joined else GREY if few else f"{GREY}60",
+                ecolor=f"{GREY}80" if few else f"{GREY}18",
+                elinewidth=1.2 if few else 0.6,
+                markersize=4 if few else 1.5,
+                label=f"released, with {100 * releases[0].level:g} % interval",
+                zorder=4 if few else 2,
+            )
+            if name in lines:
                 style: dict[str, Any] = {"color": words.colour, "alpha": _PALE if noisy else 1.0, "zorder": 3}
-                panel.plot(_any(ends), lines[name], label="smoothed: never falls", **style)
+                panel.plot(when, lines[name], label="smoothed: never falls", **style)
             made.name(name, noisy)
-        made.dates(_any(ends))
+        made.dates(when)
         shown = list(chain(*(ordered[name] for name in made.by_label)))
-        notes = (_noisy(shown, "points"), _beyond(shown, top), *words.notes)
-        made.finish(Words(words.title, words.unit, words.when), scale_of(shown[0]).number, top, notes)
-
-
-def _line_of(curve: "MonotoneCurve[Any] | None", some: "AnyRelease") -> tuple[float, ...]:
-    if curve is None:
-        return ()
-    return curve.densities if some.main_name == "density" else curve.counts
-
-
-def _beyond(releases: "Sequence[AnyRelease]", top: float) -> str:
-    """The note about releases for which the picture has no room."""
-    points = sum(release.main.value > top for release in releases)
-    ends = sum(release.main.interval[1] > top for release in releases)
-    if not ends:
-        return ""
-    return f"above the picture: {counted(points, 'release')}, and the ends of {counted(ends, 'interval')}"
+        beyond = sum(release.main.value > top for release in shown)
+        cut = sum(release.main.interval[1] > top for release in shown)
+        above = f"above the picture: {counted(beyond, 'release')}, and the ends of {counted(cut, 'interval')}"
+        notes = (_noisy(shown, "points"), above if cut else "", *words.notes)
+        made.finish(words.title, words.unit, words.when, scale_of(shown[0]).number, top, notes=notes)
 
 
 def _top(releases: "Sequence[AnyRelease]", curve: Sequence[float]) -> float:
@@ -399,22 +287,6 @@ def _top(releases: "Sequence[AnyRelease]", curve: Sequence[float]) -> float:
     highest = 1.05 * max(*values, *highs, *curve, 0.0)
     usual = max(*curve, quantiles([*values, values[-1]], n=4)[-1], 0.0) or median(highs or [1.0])
     return (highest if releases[0].main_name == "density" else min(highest, 3 * usual)) or 1.0
-
-
-def _draw_releases(panel: "Axes", when: Any, releases: "Sequence[AnyRelease]", words: SeriesWords, top: float) -> None:
-    few, mains = len(releases) <= _MOST_SINGLE, [release.main for release in releases]
-    panel.errorbar(
-        when,
-        [main.value for main in mains],
-        yerr=arms(mains, 2 * top),
-        fmt="o-" if words.joined else "o",
-        color=words.colour if words.joined else GREY if few else f"{GREY}60",
-        ecolor=f"{GREY}80" if few else f"{GREY}18",
-        elinewidth=1.2 if few else 0.6,
-        markersize=4 if few else 1.5,
-        label=f"released, with {100 * releases[0].level:g} % interval",
-        zorder=4 if few else 2,
-    )
 
 
 # --- who came back --------------------------------------------------------------------------------------------------
@@ -437,7 +309,7 @@ def draw_retention(
     )
     places: Any = list(range(1, len(released.curve) + 1)) if ends is None else _any(list(ends))
     what = "came back" if released.asked == "returned" else "new"
-    with panels_of(list(rows), path, ax, 4.4) as made:
+    with canvas(path, ax, (8, 4.4), list(rows)) as made:
         for label, panel in made.by_label.items():
             _draw_return(panel, rows[label], places, what)
             made.name(label, rows[label].mostly_noise)
@@ -449,7 +321,7 @@ def draw_retention(
         if ends is not None:
             made.dates(places)
         if not made.many:
-            users_axis(made.first, released.universe)
+            users_axis(made.panel, released.universe)
         rate = released.singles()["rate"]
         told = f"{100 * rate.value:.1f} % ({100 * rate.interval[0]:.1f} to {100 * rate.interval[1]:.1f})"
         share = f"share of the cohort that came back: {told if rate.tells else rate.shown('')}"
@@ -458,10 +330,8 @@ def draw_retention(
         asked = "who came back" if released.asked == "returned" else "who is new"
         title = _said_noisy(f"Users of the first period, and {asked} in the second", [released])
         noisy = NOISY if released.mostly_noise else ""
-        made.finish(
-            Words(title, unit, when), percent, limit(1.08 * largest_of(shares)), (noisy, share, spent(released))
-        )
-        return made.first
+        made.finish(title, unit, when, percent, limit(1.08 * largest_of(shares)), notes=(noisy, share, spent(released)))
+        return made.panel
 
 
 def _draw_return(panel: "Axes", row: "RetentionRelease", places: Any, what: str) -> None:
@@ -496,14 +366,14 @@ def draw_actives(
         raise PanPrivacyError("there is nothing to draw before a day is over", code="no-days")
     series: dict[Any, list[ActivesRelease]] = _rows_by_label(released)
     last, smooth = released[-1], "smoothed" in released[-1].estimates
-    with panels_of(list(series), path, ax) as made:
+    with canvas(path, ax, (8, 4.6), list(series)) as made:
         for label, panel in made.by_label.items():
             _draw_days(panel, series[label])
             made.name(label, _mostly_noise(series[label]))
         top = max(panel.get_ylim()[1] for panel in made.by_label.values())
         made.dates(_any([release.end for release in released]))
         if not made.many:
-            users_axis(made.first, last.universe)
+            users_axis(made.panel, last.universe)
         title = f"Who was active{', smoothed over days' if smooth else ''}"
         title = _said_noisy(title, released)
         sticky = last.singles().get("stickiness")
@@ -512,8 +382,8 @@ def draw_actives(
         notes = (_noisy(released, "days"), "; ".join(filter(None, (dots, named))), spent(last))
         unit = "share of the group" if made.many else f"share of {last.universe:,} users"
         title, when = f"{title}, with {100 * last.level:g} % intervals", f"until ({zone_name(last.end)})"
-        made.finish(Words(title, unit, when), percent, limit(1.05 * max(top, 1e-9)), notes)
-        return made.first
+        made.finish(title, unit, when, percent, limit(1.05 * max(top, 1e-9)), notes=notes)
+        return made.panel
 
 
 def _draw_days(panel: "Axes", released: "Sequence[ActivesRelease]") -> None:

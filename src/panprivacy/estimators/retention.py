@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from panprivacy.checks import check_delta, check_epsilon, check_flag, check_level, check_whole
 from panprivacy.display import Rows, Tabular, format_bytes
 from panprivacy.errors import InvalidValue, PanPrivacyError
-from panprivacy.estimates import Release
-from panprivacy.estimates.errors import DifferenceErrorModel
+from panprivacy.estimates import ErrorModel, Release
 from panprivacy.estimates.estimate import NOTHING
 from panprivacy.estimates.retention import PARTS, Counts, RetentionRelease, TwoPeriods
 from panprivacy.estimators.known import PartedEstimator
@@ -254,7 +253,7 @@ class Retention(Tabular, PartedEstimator[Release | RetentionRelease]):
         of |= {"cost": self._cost_of(published), "universe": periods.main.population}
         if number is not None:
             of["users"] = periods.main.users + periods.control.users
-        cohort, level = periods.cohort, published.level
+        cohort, level = periods.main, published.level
         of["noise_stderr"] = cohort.noise_stderr if cohort.users else nan
         if later:
             return RetentionRelease(estimates=periods.estimates(first, later, level), asked=self.asked, **of)
@@ -267,9 +266,7 @@ class Retention(Tabular, PartedEstimator[Release | RetentionRelease]):
         if self.groups:
             parts = [self._slots.part_of(group, *run) for run in (_MAIN, _CONTROL)]
         pair, noise, times = self._ledger.pair, self._ledger.split.noise, self._answers if group is None else 1
-        main, control = (
-            DifferenceErrorModel(pair, part.size, part.users, part.universe, noise, times) for part in parts
-        )
+        main, control = (ErrorModel(pair, part.size, part.users, part.universe, noise, times) for part in parts)
         return TwoPeriods(main, control, self._newcomers)
 
     # --- what it says of itself ---------------------------------------------------------------------------------
@@ -281,7 +278,9 @@ class Retention(Tabular, PartedEstimator[Release | RetentionRelease]):
         `group` asks about one group, instead of all users.
         """
         periods = self._periods_of(None if group is None else self._slots.group_number(group))
-        return periods.main.error(1.0 if touched is None else touched, share).stderr if periods.main.users else inf
+        if not periods.main.users:
+            return inf
+        return periods.main.difference_variance(1.0 if touched is None else touched, share).stderr
 
     def expected_errors(self) -> dict[str, float | None]:
         """The standard error of those who came back, if half of the users did."""

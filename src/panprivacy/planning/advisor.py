@@ -3,7 +3,6 @@
 All numbers come from the planner; here is only the choice between plans.
 """
 
-from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, date, datetime
@@ -15,6 +14,7 @@ import numpy as np
 from panprivacy.checks import check_delta, check_epsilon, check_whole, shown
 from panprivacy.display import Card, counted, finite, format_bytes, grid_of, html_of, measured
 from panprivacy.errors import CannotPlan, InvalidValue
+from panprivacy.estimates import Estimate
 from panprivacy.planning.counts import OPEN_UNIVERSE, first_count
 from panprivacy.planning.periods import plan_periods
 from panprivacy.planning.planner import plan
@@ -233,18 +233,13 @@ class Advice:
             "python": self.code,
         }
 
-    def _lines(self) -> Iterator[tuple[str, str | None]]:
-        yield "question", self.ask.told
-        yield "answer", self.verdict
-        if self.plan is not None:
-            yield "estimator", dict(self.plan.card().rows)["build"]
-            yield "memory", format_bytes(self.plan.memory)
-            yield "for example", str(self.example)
-            yield "in Python", self.code
-
     def card(self) -> Card:
         """The card that shells and notebooks show."""
-        return Card("Advice", tuple((name, text) for name, text in self._lines() if text))
+        rows = [("question", self.ask.told), ("answer", self.verdict)]
+        if self.plan is not None:
+            rows += [("estimator", dict(self.plan.card().rows)["build"]), ("memory", format_bytes(self.plan.memory))]
+            rows += [("for example", str(self.example)), ("in Python", str(self.code))]
+        return Card("Advice", tuple(rows))
 
     def __repr__(self) -> str:
         return self.card().text
@@ -309,88 +304,66 @@ def advise(
     whole = {"users": users, "releases": releases, "up_to": up_to}
     numbers = {name: check_whole(value, name) for name, value in whole.items()}
     ask = Ask(question, error=error, epsilon=epsilon, delta=delta, span=span, every=length, **numbers)
-    least: float | None = None
+    best = least = instead = None
     with suppress(CannotPlan):
-        found = ask.plan(None, error)
-        if found.epsilon <= epsilon:
-            return _advice(ask, found, None, seed)
-        least = found.epsilon
-    best: Plan[Any] | None = None
-    with suppress(CannotPlan):
-        best = ask.plan(epsilon, None)
-        best = best if best.alpha < _GUESS else None
-    return _advice(ask, best, Instead(best.alpha if best else None, least, ask.enough_users()), seed)
-
-
-def _advice(ask: Ask, found: Plan[Any] | None, instead: Instead | None, seed: int) -> Advice:
-    example = None if found is None else simulated(ask, found, seed)
-    return Advice(ask, found, example, instead, datetime.now(UTC).date())
+        best = ask.plan(None, error)
+        least = best.epsilon
+    if best is None or best.epsilon > epsilon:
+        best = None
+        with suppress(CannotPlan):
+            best = ask.plan(epsilon, None)
+            best = best if best.alpha < _GUESS else None
+        instead = Instead(best.alpha if best else None, least, ask.enough_users())
+    example = None if best is None else simulated(ask, best, seed)
+    return Advice(ask, best, example, instead, datetime.now(UTC).date())
 
 
 # --- a simulated answer ---------------------------------------------------------------------------------------------
 
+_EXAMPLES: dict[Question, str] = {
+    "share": "share",
+    "series": "share of a period",
+    "distinct": "users",
+    "often": "share who came twice or more",
+    "actives": "share active in the whole span",
+    "retention": "share who came back",
+}
+"""What an example shows of each question."""
+
 
 def simulated(ask: Ask, found: Plan[Any], seed: int) -> Example:
     """An answer to invented events, by the estimator of a plan with coins that are no secret."""
-    what, truth, answer = _ANSWERS[ask.question]
-    expected = float(ask.users) if ask.question == "distinct" else truth
+    what, counts = _EXAMPLES[ask.question], ask.question == "distinct"
+    expected = float(ask.users) if counts else _SHARE
     if ask.users <= _SIMULATED:
         est: Any = found.build(start="2026-01-05", coins=SeededCoins(seed))
-        value, stderr, interval = answer(est, ask.users)
-        return Example(what, expected, value, stderr, interval, built=True)
-    stderr = found.stderr * (expected if ask.question == "distinct" else 1.0)
+        value, error, interval, *_ = _answer(ask.question, est, ask.users)
+        return Example(what, expected, value, error or 0.0, interval, built=True)
+    stderr = found.stderr * (expected if counts else 1.0)
     value = NormalDist(expected, stderr).inv_cdf((seed * _GOLDEN + 0.5) % 1 or 0.5)  # another error for each seed
     half_width = found.alpha * stderr / found.stderr
     return Example(what, expected, value, stderr, (max(value - half_width, 0.0), value + half_width), built=False)
 
 
-Answer = tuple[float, float, tuple[float, float]]
-
-
-def _ids(users: int, share: float) -> Any:
-    return np.arange(round(share * users))
-
-
-def _share(est: Any, users: int) -> Answer:
-    est.update_many(_ids(users, _SHARE))
-    released = est.release()
-    return released.density, released.density_stderr, released.density_interval
-
-
-def _distinct(est: Any, users: int) -> Answer:
-    est.update_many(_ids(users, 1.0))
-    released = est.release()
-    return released.count, released.count_stderr, released.count_interval
-
-
-def _often(est: Any, users: int) -> Answer:
-    for share in (2 * _SHARE, _SHARE):
-        est.update_many(_ids(users, share))
-    released = est.release()
-    return released.at_least[1], released.at_least_stderr[1], released.at_least_interval[1]
-
-
-def _actives(est: Any, users: int) -> Answer:
-    for _ in range(est.days):
-        est.update_many(_ids(users, _SHARE))
-        released = est.release()
-    return released.active[-1], released.active_stderr[-1], released.active_interval[-1]
-
-
-def _retention(est: Any, users: int) -> Answer:
-    est.update_many(_ids(users, _SHARE))
-    est.close()
-    est.update_many(_ids(users, 1.0))  # all come in the second period, for which the plan is made
-    released = est.release()
-    return released.returned, released.returned_stderr, released.returned_interval
-
-
-_ANSWERS: dict[Question, tuple[str, float, Callable[[Any, int], Answer]]] = {
-    "share": ("share", _SHARE, _share),
-    "series": ("share of a period", _SHARE, _share),
-    "distinct": ("users", 0.0, _distinct),
-    "often": ("share who came twice or more", _SHARE, _often),
-    "actives": ("share active in the whole span", _SHARE, _actives),
-    "retention": ("share who came back", _SHARE, _retention),
-}
-"""What an example shows of each question, its truth, and how an estimator is fed and asked."""
+def _answer(question: Question, est: Any, users: int) -> Estimate:
+    """Feed an estimator with events of invented users, and ask it."""
+    every, some = np.arange(users), np.arange(round(_SHARE * users))
+    found: Estimate
+    if question == "retention":
+        est.update_many(some)
+        est.close()
+        est.update_many(every)  # all come in the second period, for which the plan is made
+        found = est.release().singles()["returned"]
+    elif question == "actives":
+        for _ in range(est.days):
+            est.update_many(some)
+            released = est.release()
+        found = released.each_share()[-1]
+    elif question == "often":
+        est.update_many(np.arange(round(2 * _SHARE * users)))
+        est.update_many(some)
+        found = est.release().shares("at_least").each()[1]
+    else:
+        est.update_many(every if question == "distinct" else some)
+        found = est.release().main
+    return found

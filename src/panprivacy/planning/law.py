@@ -24,17 +24,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panprivacy.errors import InvalidValue
-from panprivacy.estimates.errors import SampleDesign
-from panprivacy.privacy.noise import Laplace, Noise
+from panprivacy.estimates.errors import ErrorModel, Reals
+from panprivacy.privacy.noise import Laplace
 
-Reals: TypeAlias = NDArray[np.float64]
 Complexes: TypeAlias = NDArray[np.complex128]
 
 _NEGLIGIBLE = 42.0  # e^-42 < 6e-19: omitted terms of a sum are smaller than one rounding of it
 
 
 @dataclass(frozen=True)
-class Design(SampleDesign):
+class Design(ErrorModel):
     """What decides the error of one release: the table, whom it speaks for, and the noise.
 
     >>> from panprivacy.privacy.splitting import best_split
@@ -43,8 +42,6 @@ class Design(SampleDesign):
     >>> round(every.error_probability(500, Fraction(1, 4)), 6)
     0.037607
     """
-
-    noise: Noise
 
     def __post_init__(self) -> None:
         if self.pair.p0 + self.pair.p1 != 1:
@@ -63,7 +60,7 @@ class Design(SampleDesign):
 
     def mean(self, seen: int) -> Fraction:
         """Expected number of ones when this many users of the universe have appeared."""
-        return self.bits * self.pair.p0 + Fraction(self.users * seen, self.population) * self.gap
+        return int(self.bits) * self.pair.p0 + Fraction(self.users * seen, self.population) * self.gap
 
     @property
     def moved(self) -> float:
@@ -288,19 +285,19 @@ def worst_case(design: Design, alpha: Fraction, *, quick: bool = False) -> Worst
     >>> round(worst.probability, 5), round(worst.seen / 10**9, 2)
     (0.04962, 0.5)
     """
+
+    def at(seen: int) -> Worst:
+        return Worst(design.error_probability(seen, alpha), seen)
+
     users = design.population
     if users <= _EVERY_DENSITY_UP_TO and not quick:
-        return max(_at(design, seen, alpha) for seen in range(users + 1))
+        return max(at(seen) for seen in range(users + 1))
     guesses: set[tuple[float, int]] = set()
     for stretch in _stretches(users, alpha)[: 1 if quick else None]:
         for base, part in _around(stretch, users, quick):
             guesses.update(_best_ripples(design, base, part, alpha))
     most = sorted(guesses, reverse=True)[: 2 if quick else _COMPUTED]
-    return max(_at(design, seen, alpha) for _, seen in most)
-
-
-def _at(design: Design, seen: int, alpha: Fraction) -> Worst:
-    return Worst(design.error_probability(seen, alpha), seen)
+    return max(at(seen) for _, seen in most)
 
 
 def _stretches(users: int, alpha: Fraction) -> list[_Stretch]:
@@ -327,24 +324,18 @@ def _around(stretch: _Stretch, users: int, quick: bool) -> list[tuple[int, _Stre
 
 def _best_ripples(design: Design, base: int, stretch: _Stretch, alpha: Fraction) -> list[tuple[float, int]]:
     """Guess the largest error probabilities around a number of seen users, and say where they are."""
-    step = 1 / (_RUN * design.moved)  # the run then spans a whole ripple; where one user is more, it spans many
     guess = _guess_around(design, base, stretch, alpha)
-    best = _top(guess, _run(base, max(step, 1.0), stretch))
-    if step > 1:
-        best += _top(guess, _run(best[0][1], max(3 * step / _RUN, 1.0), stretch))
-    return best
 
+    def top(middle: int, step: float) -> list[tuple[float, int]]:
+        run = middle + np.rint(max(step, 1.0) * np.arange(-_RUN // 2, _RUN // 2 + 1)).astype(np.int64)
+        run = run[(run >= stretch.low) & (run <= stretch.high)]
+        values = guess(run)
+        order = np.argsort(-values)[:_COMPUTED]
+        return list(zip(values[order].tolist(), run[order].tolist(), strict=True))
 
-def _run(base: int, step: float, stretch: _Stretch) -> NDArray[np.int64]:
-    run: NDArray[np.int64] = base + np.rint(step * np.arange(-_RUN // 2, _RUN // 2 + 1)).astype(np.int64)
-    inside: NDArray[np.int64] = run[(run >= stretch.low) & (run <= stretch.high)]
-    return inside
-
-
-def _top(guess: Guess, run: NDArray[np.int64]) -> list[tuple[float, int]]:
-    values = guess(run)
-    order = np.argsort(-values)[:_COMPUTED]
-    return list(zip(values[order].tolist(), run[order].tolist(), strict=True))
+    step = 1 / (_RUN * design.moved)  # the run then spans a whole ripple; where one user is more, it spans many
+    best = top(base, step)
+    return best + top(best[0][1], 3 * step / _RUN) if step > 1 else best
 
 
 def _guess_around(design: Design, base: int, stretch: _Stretch, alpha: Fraction) -> Guess:

@@ -40,7 +40,7 @@ def draw(plan: Plan[Any], path: str | Path | None = None, ax: "Axes | None" = No
 
     Of a `Density` or a `DistinctCount` it is drawn against memory, of the others against epsilon.
     """
-    if plan.parts is not None and plan.parts.parts.groups is not None:
+    if plan.parts is not None and plan.parts.groups is not None:
         return _draw_groups(plan, path, ax)
     if plan.estimator in ("Density", "DistinctCount"):
         return _draw_memory(plan, path, ax)
@@ -98,7 +98,7 @@ def _planned(plan: Plan[Any], epsilon: float) -> float | None:
     try:
         if plan.estimator == "Counts":
             make: Any = planned
-            divided = plan.parts.parts.arguments() if plan.parts else {}
+            divided = plan.parts.arguments() if plan.parts else {}
             return float(make(**asked, **divided, up_to=plan.up_to, only=plan.only).alpha)
         asked["releases"] = plan.split.releases - 1 if plan.estimator == "Retention" else 1
         times = {"span": plan.span, "every": plan.every} if plan.span else {}
@@ -121,7 +121,7 @@ def _draw_memory(plan: DensityPlan, path: str | Path | None, ax: "Axes | None") 
         releases=plan.split.releases,
         intrusions=plan.split.intrusions,
         delta=plan.delta or None,
-        parts=plan.parts.parts if plan.parts else None,
+        parts=plan.parts,
     )
     with canvas(path, ax, (7.2, 5.4)) as made:
         axes = made.panel
@@ -167,31 +167,22 @@ def _label(axes: "Axes", plan: DensityPlan) -> None:
 
 
 def _draw_density(axes: "Axes", terms: Terms, beta: float) -> None:
+    """Draw the errors of a `Density`; with a delta, also what the same epsilon does without it."""
     sizes = np.unique(np.geomspace(min(_LEAST_BITS, terms.population), terms.population, _POINTS).astype(np.int64))
-    designs = [terms.possible(size) for size in sizes.tolist() if not terms.parts or size >= len(terms.parts)]
-    sizes = sizes[-len(designs) :]
-    errors = np.array([1.0 if design is None else about_alpha(design, beta) for design in designs])
-    told = errors < 1
-    axes.plot(
-        sizes[told] / 8,
-        errors[told],
-        label=f"Density, {'each category' if terms.parts else 'up to a bit for each user'}",
-        **_DENSITY,
-    )
+    sizes = sizes[sizes >= (len(terms.parts) if terms.parts else 0)]
+    lines = [(terms, f"Density, {'each category' if terms.parts else 'up to a bit for each user'}", _DENSITY)]
     if terms.delta is not None:
-        _draw_laplace(axes, terms, beta, sizes)
-    if terms.releases == 1 and not terms.intrusions and not terms.parts and told.any():
-        _draw_paper(axes, terms, beta, errors[told])
-
-
-def _draw_laplace(axes: "Axes", terms: Terms, beta: float, sizes: NDArray[np.int64]) -> None:
-    """What the same epsilon does without the delta."""
-    designs = [replace(terms, delta=None).possible(size) for size in sizes.tolist()]
-    errors = np.array([1.0 if design is None else about_alpha(design, beta) for design in designs])
-    told = errors < 1
-    if not told.any():  # no line, and no name for one in the legend
-        return
-    axes.plot(sizes[told] / 8, errors[told], label="Density with Laplace noise, without delta", **_WITHOUT_DELTA)
+        lines.append((replace(terms, delta=None), "Density with Laplace noise, without delta", _WITHOUT_DELTA))
+    for each, label, style in lines:
+        designs = [each.possible(size) for size in sizes.tolist()]
+        errors = np.array([1.0 if design is None else about_alpha(design, beta) for design in designs])
+        told = errors < 1
+        if each is terms or told.any():  # else no line, and no name for one in the legend
+            axes.plot(sizes[told] / 8, errors[told], label=label, **style)
+        if each is terms:
+            known = errors[told]
+    if terms.releases == 1 and not terms.intrusions and not terms.parts and known.size:
+        _draw_paper(axes, terms, beta, known)
 
 
 def _draw_paper(axes: "Axes", terms: Terms, beta: float, errors: NDArray[np.float64]) -> None:

@@ -1,8 +1,7 @@
 """`plan`: from a budget and an error to the estimator to build, its size, and the better noise."""
 
-from collections.abc import Callable, Iterable
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from math import inf
@@ -11,22 +10,19 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from panprivacy.checks import check_delta, check_epsilon, check_number, check_whole
 from panprivacy.display import format_bytes, parse_bytes
 from panprivacy.errors import CannotPlan, InvalidValue
-from panprivacy.estimates import ErrorModel
+from panprivacy.estimates.errors import ErrorVariance
+from panprivacy.estimates.frequency import MeanErrors, ShareErrors
 from panprivacy.planning.counts import (
     LARGEST_RELATIVE_ERROR,
     OPEN_UNIVERSE,
-    Counter,
-    CountsWish,
     Crowd,
-    best_counts,
     counter,
     first_count,
     least_error_counter,
-    refuse_beside_counts,
     smallest_counter,
 )
-from panprivacy.planning.law import Design, worst_case
-from panprivacy.planning.result import DensityPlan, Errors, Part, Parts, Plan, planned_parts, table_bytes
+from panprivacy.planning.law import worst_case
+from panprivacy.planning.result import DensityPlan, Part, Plan, planned_parts, table_bytes
 from panprivacy.planning.search import (
     LARGEST_EPSILON,
     Terms,
@@ -38,8 +34,9 @@ from panprivacy.planning.search import (
     smallest_epsilon,
     smallest_size,
 )
-from panprivacy.privacy.budget import and_delta
-from panprivacy.testing import gaussian_noise
+from panprivacy.planning.wishes import ShareWish, Wish
+from panprivacy.privacy.budget import Split, and_delta
+from panprivacy.table.counters import check_frequency
 from panprivacy.universe import Universe
 from panprivacy.universe.groups import Label
 
@@ -47,22 +44,15 @@ if TYPE_CHECKING:
     from panprivacy.estimators.counts import Counts
 
 
-@dataclass(frozen=True)
-class Wish:
-    """The wishes for an estimator, checked."""
+@dataclass(frozen=True, kw_only=True)
+class DensityWish(Wish):
+    """The wishes for a `Density`, or for a `DistinctCount`, checked."""
 
-    universe: Universe | None
-    epsilon: float | None
     alpha: Fraction | None
-    beta: float
     bits: int | None
-    releases: int
     intrusions: int
     density: float | None
     count: float | None
-    delta: float | None
-    parts: Parts | None = None
-    """Groups or categories, each of which has to keep to alpha and beta."""
 
     @property
     def crowd(self) -> Crowd:
@@ -84,8 +74,37 @@ class Wish:
         population = self.universe.size if self.universe else OPEN_UNIVERSE
         return Terms(population, epsilon, self.releases, self.intrusions, self.delta, self.parts)
 
+    def plan(self) -> DensityPlan:
+        """Of two estimators that meet the wishes, the one of less memory, or of less error in given memory.
 
-def best_density(wish: Wish) -> DensityPlan:
+        If both are equally good, it is `Density`, whose error is exact, holds at every density, and which can remove
+        users.
+        """
+        if self.universe is None:
+            return best_counter(self)
+        if self.density is None or self.epsilon is None or self.parts is not None:
+            return best_density(self)
+        try:
+            sparse = best_counter(self)
+        except ValueError:  # too few buckets, or too little epsilon
+            return best_density(self)
+        try:
+            every = best_density(self)
+        except CannotPlan:
+            return sparse
+        if self.alpha is None:
+            return min(every, sparse, key=lambda plan: plan.density_stderr or inf)  # the first of equals
+        return sparse if sparse.memory < every.memory else every
+
+    def stderr_like(self, plan: Plan[Any]) -> float:
+        """The standard error of a table of the same size at the same epsilon."""
+        terms = self.terms(plan.epsilon)
+        if plan.buckets is not None:
+            return counter(terms, self.crowd, plan.buckets).stderr
+        return float(terms.design(plan.size).stderr(plan.density or 0.5))
+
+
+def best_density(wish: DensityWish) -> DensityPlan:
     """The `Density` of the smallest size, or error, or epsilon, that meets the wishes."""
     size, alpha, epsilon = wish.largest, wish.alpha, wish.epsilon
     if epsilon is None:
@@ -98,14 +117,11 @@ def best_density(wish: Wish) -> DensityPlan:
     else:
         size = smallest_size(wish.terms(epsilon), alpha, wish.beta, size) or 0
     if epsilon is None or alpha is None or not size:
-        raise CannotPlan(_instead(wish))
-    return _density_plan(wish, wish.terms(epsilon), size, alpha)
-
-
-def _density_plan(wish: Wish, terms: Terms, size: int, alpha: Fraction) -> DensityPlan:
-    density = wish.density or 0.5
+        raise _refusal(wish)
+    terms, density = wish.terms(epsilon), wish.density or 0.5
     found = [(worst_case(design, alpha), design) for design in terms.rivals(size)]
     worst, design = max(found, key=lambda each: each[0].probability)
+    law = partial(_error_of_part, terms, size, wish.beta, density)
     return Plan(
         estimator="Density",
         universe=wish.universe,
@@ -113,26 +129,24 @@ def _density_plan(wish: Wish, terms: Terms, size: int, alpha: Fraction) -> Densi
         users=owners(terms.population, size),
         split=terms.split(size),
         density=density,
-        stderr=stderr_of(design, density),
+        stderr=float(design.stderr(density)),
         of="density",
         alpha=float(alpha),
         beta=wish.beta,
         probability=worst.probability,
         worst_density=worst.seen / design.population,
-        parts=None
-        if wish.parts is None
-        else wish.parts.planned(terms.population, size, partial(_error_of_part, terms, size, wish.beta, density)),
+        parts=wish.parts and wish.parts.planned(terms.population, size, law),
     )
 
 
 def _error_of_part(terms: Terms, size: int, beta: float, density: float, part: Part) -> tuple[float, float]:
     """Standard error and alpha of a group or category; an alpha of 1 is none."""
     design = terms.design_of(part, size)
-    return stderr_of(design, density), float(alpha_of([design], beta) or 1)
+    return float(design.stderr(density)), float(alpha_of([design], beta) or 1)
 
 
-def _instead(wish: Wish) -> str:
-    """The message of an impossible plan, with what would be possible."""
+def _refusal(wish: DensityWish) -> CannotPlan:
+    """What no `Density` does, and what one would do."""
     terms, alpha = wish.terms(wish.epsilon or LARGEST_EPSILON), wish.alpha or Fraction(1, 2)
     every = wish.largest == terms.population
     possible = []
@@ -142,17 +156,14 @@ def _instead(wish: Wish) -> str:
         possible.append(f"epsilon = {more:g} for alpha = {float(alpha):g}")
     if wish.epsilon and not every and (size := smallest_size(terms, alpha, wish.beta, terms.population)):
         possible.append(f"memory of {format_bytes(table_bytes(size))} for alpha = {float(alpha):g}")
-    asked = f"alpha = {float(alpha):g}" if wish.alpha else "any alpha below 1"
-    at = (f"epsilon = {wish.epsilon:g}" if wish.epsilon else "any epsilon") + and_delta(wish.delta or 0.0)
-    whom = f"{terms.population:,} users" + (f" in {len(wish.parts):,} {wish.parts.plural}" if wish.parts else "")
-    return (
-        f"{asked} with beta = {wish.beta:g} is out of reach for {whom} at {at}, "
-        f"{'with a bit for each' if every else f'in {wish.largest:,} bits'}; possible: "
-        f"{'; or '.join(possible) or 'nothing but a larger beta'}"
-    )
+    whom = f"{terms.population:,} users"
+    if wish.parts:
+        whom += f" in {len(wish.parts):,} {'categories' if wish.parts.categories else 'groups'}"
+    where = ", with a bit for each" if every else f", in {wish.largest:,} bits"
+    return wish.out_of_reach(whom, where, possible, "nothing but a larger beta")
 
 
-def best_counter(wish: Wish) -> DensityPlan:
+def best_counter(wish: DensityWish) -> DensityPlan:
     """The `DistinctCount` of the fewest buckets, or the least error, that meets the wishes."""
     assert wish.epsilon is not None  # `plan` asks for it where this is an option
     terms = wish.terms(wish.epsilon)
@@ -162,27 +173,6 @@ def best_counter(wish: Wish) -> DensityPlan:
         found = smallest_counter(terms, wish.crowd, float(wish.alpha), wish.beta, wish.largest)
     if found is None:
         raise CannotPlan(_instead_of_a_counter(wish, terms))
-    return _counter_plan(wish, found)
-
-
-def _instead_of_a_counter(wish: Wish, terms: Terms) -> str:
-    """What no `DistinctCount` does, and what one would do."""
-    possible = []
-    if best := least_error_counter(terms, wish.crowd, wish.largest):
-        possible.append(f"alpha = {best.alpha(wish.beta):g}")
-    if wish.universe is None and wish.alpha is not None:
-        first = first_count(terms, float(wish.alpha), wish.beta, wish.largest)
-        possible += [f"alpha = {float(wish.alpha):g} from about {first:,} users on"] if first else []
-    whom = f"{wish.crowd.count:,.0f} users at epsilon = {terms.epsilon:g}{and_delta(wish.delta or 0.0)}"
-    where = f"in {wish.bits:,} bits" if wish.bits else "in any memory"
-    what = "does that" if wish.alpha is not None else f"has a standard error of {LARGEST_RELATIVE_ERROR:.0%} or less"
-    return (
-        f"no DistinctCount {what} for {whom} {where}; possible: "
-        f"{'; or '.join(possible) or 'nothing but more epsilon, users or memory'}"
-    )
-
-
-def _counter_plan(wish: Wish, found: Counter) -> DensityPlan:
     alpha = found.alpha(wish.beta) if wish.alpha is None else float(wish.alpha)
     return Plan(
         estimator="DistinctCount",
@@ -203,62 +193,21 @@ def _counter_plan(wish: Wish, found: Counter) -> DensityPlan:
     )
 
 
-# --- Laplace or Gaussian noise --------------------------------------------------------------------------------------
-#
-# Laplace noise grows with the number of releases and needs no delta. Gaussian noise grows with the root of that number,
-# and is the larger one of few.
-
-
-def better_noise(wish: Wish, choose: Callable[[Wish], DensityPlan]) -> DensityPlan:
-    """The plan with Gaussian noise, unless the one with Laplace noise is as good: it comes without a delta.
-
-    Of epsilon, alpha and size two are given or wished for, and the plans differ in the third alone.
-    """
-    plans = _possible(wish, choose)
-    if not plans:
-        nearest = _possible(replace(wish, alpha=None, epsilon=wish.epsilon or LARGEST_EPSILON), choose)
-        delta = _best(nearest).delta or None if nearest else wish.delta
-        return choose(replace(wish, delta=delta))  # which says how much is out of reach
-    best = _best(plans)
-    laplace, gaussian = (_stderr(wish, best, delta) for delta in (None, wish.delta))
-    return replace(best, errors=Errors(laplace, gaussian))
-
-
-def _possible(wish: Wish, choose: Callable[[Wish], DensityPlan]) -> list[DensityPlan]:
-    """The plans with Laplace and with Gaussian noise, as far as they meet the wishes."""
-    plans = []
-    for delta in (None, wish.delta):
-        with suppress(ValueError):
-            plans.append(choose(replace(wish, delta=delta)))
-    return plans
-
-
-def _best(plans: list[DensityPlan]) -> DensityPlan:
-    return min(plans, key=lambda plan: (plan.epsilon, plan.alpha, plan.size))
-
-
-def _stderr(wish: Wish, plan: DensityPlan, delta: float | None) -> float | None:
-    """The standard error of a plan with one noise or the other; None if its epsilon is too small for that noise."""
-    terms = replace(wish, delta=delta).terms(plan.epsilon)
-    with suppress(ValueError), gaussian_noise():  # also where it is the worse one: that is the comparison
-        if plan.buckets is not None:
-            return counter(terms, wish.crowd, plan.buckets).stderr
-        return stderr_of_density(terms, plan.size, plan.density or 0.5)
-    return None
-
-
-def stderr_of_density(terms: Terms, size: int, density: float) -> float:
-    """Standard error of the last release of a `Density` with this number of bits."""
-    return stderr_of(terms.design(size), density)
-
-
-def stderr_of(design: Design, density: float) -> float:
-    """Standard error of a release under this law."""
-    errors = ErrorModel(design.pair, design.bits, design.users, design.population, design.noise)
-    return float(errors.stderr(density))
-
-
-# --- the plan -------------------------------------------------------------------------------------------------------
+def _instead_of_a_counter(wish: DensityWish, terms: Terms) -> str:
+    """What no `DistinctCount` does, and what one would do."""
+    possible = []
+    if best := least_error_counter(terms, wish.crowd, wish.largest):
+        possible.append(f"alpha = {best.alpha(wish.beta):g}")
+    if wish.universe is None and wish.alpha is not None:
+        first = first_count(terms, float(wish.alpha), wish.beta, wish.largest)
+        possible += [f"alpha = {float(wish.alpha):g} from about {first:,} users on"] if first else []
+    whom = f"{wish.crowd.count:,.0f} users at epsilon = {terms.epsilon:g}{and_delta(wish.delta or 0.0)}"
+    where = f"in {wish.bits:,} bits" if wish.bits else "in any memory"
+    what = "does that" if wish.alpha is not None else f"has a standard error of {LARGEST_RELATIVE_ERROR:.0%} or less"
+    return (
+        f"no DistinctCount {what} for {whom} {where}; possible: "
+        f"{'; or '.join(possible) or 'nothing but more epsilon, users or memory'}"
+    )
 
 
 _LEAST_BETA = 1e-8  # the law is summed to within 1e-9
@@ -409,12 +358,23 @@ def plan(
     bits = None if memory is None else 8 * parse_bytes(memory)
     users, parts = planned_parts(universe, groups, categories, other, bits)
     if up_to is not None:
-        refuse_beside_counts(memory=memory, intrusions=intrusions or None, density=density, count=count)
-        times, looks = check_whole(up_to, "up_to"), check_whole(releases, "releases")
-        return best_counts(CountsWish(users, epsilon, times, only, alpha, beta, looks, delta, parts))
+        for name, value in (
+            ("memory", memory),
+            ("intrusions", intrusions or None),
+            ("density", density),
+            ("count", count),
+        ):
+            if value is not None:
+                raise InvalidValue(
+                    f"a plan of Counts knows no {name}: every user has a counter, which may be read once",
+                    code=f"plan-{name}",
+                )
+        looks = check_whole(releases, "releases")
+        asked: Any = {"epsilon": epsilon, "alpha": alpha, "beta": beta, "delta": delta, "parts": parts}
+        return _counts_wish(users, check_whole(up_to, "up_to"), only, releases=looks, **asked).best()
     if only is not None:
         raise InvalidValue('only="mean" is for plans of Counts: say up_to=T, too', code="plan-only")
-    wish = Wish(
+    wish = DensityWish(
         universe=users,
         epsilon=None if epsilon is None else check_number(epsilon, "epsilon"),
         alpha=None if alpha is None else as_fraction("alpha", alpha),
@@ -428,10 +388,10 @@ def plan(
         parts=parts,
     )
     _check(wish)
-    return _choose(wish) if wish.delta is None else better_noise(wish, _choose)
+    return wish.best()
 
 
-def _check(wish: Wish) -> None:
+def _check(wish: DensityWish) -> None:
     """Raise if a plan cannot be asked for like this."""
     if wish.epsilon is not None:
         check_epsilon(wish.epsilon)
@@ -478,23 +438,30 @@ def _check(wish: Wish) -> None:
             raise InvalidValue(message, code=code)
 
 
-def _choose(wish: Wish) -> DensityPlan:
-    """The estimator that meets the wishes: of two, the one of less memory, or of less error in given memory.
+def _counts_wish(users: Universe | None, up_to: int, only: Literal["mean"] | None, **asked: Any) -> ShareWish:
+    """The wishes for a `Counts`, checked; the error of the mean is in units of `up_to`."""
+    check_frequency(up_to, only)
+    epsilon, alpha = asked["epsilon"], asked["alpha"]
+    if epsilon is None and alpha is None:
+        raise InvalidValue("give epsilon; or alpha, to be told the smallest epsilon", code="plan-epsilon")
+    if epsilon is not None:
+        check_epsilon(epsilon)
+    most = up_to if only else 1
+    if alpha is not None and not 0 < alpha < most:
+        raise InvalidValue(f"alpha must be between 0 and {most}, got {alpha}", code="alpha-range")
+    as_fraction("beta", asked["beta"])
+    check_delta(asked["delta"])
+    if users is None:
+        raise InvalidValue(
+            "a plan of Counts needs a universe: the users whose appearances are counted", code="plan-universe"
+        )
+    law = partial(_counts_law, up_to, only is not None)
+    more = {"up_to": up_to, "only": only, "of": "mean" if only else "share"}
+    places = None if only else up_to
+    return ShareWish(estimator="Counts", universe=users, law=law, places=places, more=more, **asked)
 
-    If both are equally good, it is `Density`, whose error is exact, holds at every density, and which can remove users.
-    """
-    if wish.universe is None:
-        return best_counter(wish)
-    if wish.density is None or wish.epsilon is None or wish.parts is not None:
-        return best_density(wish)
-    try:
-        sparse = best_counter(wish)
-    except ValueError:  # too few buckets, or too little epsilon
-        return best_density(wish)
-    try:
-        every = best_density(wish)
-    except CannotPlan:
-        return sparse
-    if wish.alpha is None:
-        return min(every, sparse, key=lambda plan: plan.density_stderr or inf)  # the first of equals
-    return sparse if sparse.memory < every.memory else every
+
+def _counts_law(up_to: int, only_mean: bool, split: Split, part: Part) -> ErrorVariance:
+    if only_mean:
+        return MeanErrors(split.pair, *part, split.noise).variance_at(0.5).times(up_to)
+    return ShareErrors(split.pair, *part, split.noise, up_to=up_to).variance_at(0.5)

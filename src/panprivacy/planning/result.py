@@ -1,7 +1,7 @@
 """A plan: which estimator to build, and how much its releases will err, for each group and category, too."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import sqrt
 from operator import attrgetter
@@ -58,10 +58,14 @@ class GroupError(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Parts:
-    """The groups, or the categories, that every release has a number of."""
+    """The groups, or the categories, that every release has a number of; in a plan, with the law of their errors."""
 
     groups: Groups | None
     categories: Categories | None
+    table: Ranges | None = None
+    """The bits of each in the table of the plan."""
+    law: Callable[[Part], tuple[float, float]] | None = None
+    """Standard error and alpha of a part."""
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -69,20 +73,14 @@ class Parts:
     @property
     def labels(self) -> tuple[Label, ...]:
         """What they are called, in the order of a release."""
-        if self.groups is not None:
-            return self.groups.labels
-        assert self.categories is not None
-        return self.categories.labels
+        divided = self.groups or self.categories
+        assert divided is not None
+        return divided.labels
 
     @property
     def noun(self) -> str:
         """What one of them is."""
         return "category" if self.categories else "group"
-
-    @property
-    def plural(self) -> str:
-        """What several of them are."""
-        return "categories" if self.categories else "groups"
 
     def ranges(self, population: int, size: int) -> Ranges:
         """The bits of each in a table of this size; of a category, with the expected number of users."""
@@ -105,9 +103,28 @@ class Parts:
         near = parts[0].users + 3 * sqrt(parts[0].users)
         return [part for part in parts if part.users <= near][:_RIVALS]
 
-    def planned(self, population: int, size: int, law: Callable[[Part], tuple[float, float]]) -> "PlannedParts":
+    def planned(self, population: int, size: int, law: Callable[[Part], tuple[float, float]]) -> "Parts":
         """The same in a plan with this law of standard errors and alphas."""
-        return PlannedParts(self, self.ranges(population, size), law)
+        return replace(self, table=self.ranges(population, size), law=law)
+
+    @cached_property
+    def errors(self) -> tuple[GroupError, ...]:
+        """The error of each. Of very many sizes some are computed, and the others have the next larger error."""
+        assert self.table is not None
+        assert self.law is not None
+        parts = parts_of(self.table)
+        sizes = sorted(set(parts), key=lambda part: part.users)
+        chosen = [sizes[i] for i in sorted({round(i) for i in np.linspace(0, len(sizes) - 1, _SIZES)})]
+        known: dict[Part, tuple[float, float]] = {}
+        below = 0
+        found = [self.law(part) for part in chosen]
+        for part in sizes:
+            while below + 1 < len(chosen) and chosen[below + 1].users <= part.users:
+                below += 1
+            known[part] = found[below]
+        return tuple(
+            GroupError(label, part.users, *known[part]) for label, part in zip(self.labels, parts, strict=True)
+        )
 
     def arguments(self) -> dict[str, Any]:
         """What the estimator is told of them; users of a list have their groups with them."""
@@ -168,37 +185,10 @@ def _of_sizes(universe: Any, sizes: Mapping[Label, int]) -> tuple[Universe, Grou
     return known, Groups(tuple(sizes), np.append(0, np.cumsum(counts)))
 
 
-@dataclass(frozen=True, eq=False)
-class PlannedParts:
-    """The groups or categories of a plan, with the law of their errors."""
-
-    parts: Parts
-    ranges: Ranges
-    law: Callable[[Part], tuple[float, float]]
-    """Standard error and alpha of a part."""
-
-    @cached_property
-    def errors(self) -> tuple[GroupError, ...]:
-        """The error of each. Of very many sizes some are computed, and the others have the next larger error."""
-        parts = parts_of(self.ranges)
-        sizes = sorted(set(parts), key=lambda part: part.users)
-        chosen = [sizes[i] for i in sorted({round(i) for i in np.linspace(0, len(sizes) - 1, _SIZES)})]
-        known: dict[Part, tuple[float, float]] = {}
-        below = 0
-        found = [self.law(part) for part in chosen]
-        for part in sizes:
-            while below + 1 < len(chosen) and chosen[below + 1].users <= part.users:
-                below += 1
-            known[part] = found[below]
-        rows = zip(self.ranges.labels, parts, strict=True)
-        return tuple(GroupError(label, part.users, *known[part]) for label, part in rows)
-
-
 E = TypeVar("E")
 """The estimators that a plan may be for."""
 
 _SHOWN = 12  # groups that a card lists
-_users = attrgetter("users")
 _DEFAULTS = {"intrusions": 0, "every": "1d"}  # arguments that need not be written
 
 
@@ -211,11 +201,13 @@ class Errors(NamedTuple):
     def compared(self, delta: float, shown: Callable[[float], str]) -> str:
         """The noise of a plan, Gaussian if it has a delta, and its error with the other noise."""
         laplace, gaussian = (None if each is None else shown(each) for each in self)
-        if delta:
-            other = f"would err by {laplace}" if laplace else "is out of reach at this epsilon"
-            return f"Gaussian, which errs by {gaussian}; Laplace noise {other}"
-        other = f"would err by {gaussian}" if gaussian else "is out of reach at this epsilon"
-        return f"Laplace, which errs by {laplace} and needs no delta; Gaussian noise {other}"
+        taken = (
+            f"Gaussian, which errs by {gaussian}; Laplace"
+            if delta
+            else (f"Laplace, which errs by {laplace} and needs no delta; Gaussian")
+        )
+        other = laplace if delta else gaussian
+        return f"{taken} noise {f'would err by {other}' if other else 'is out of reach at this epsilon'}"
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -270,7 +262,7 @@ class Plan(Tabular, Generic[E]):
     """The share at which `stderr` is stated: of users who came back, or were active."""
     touched: float | None = None
     """The share of users that comes in the second period of a `Retention` at all."""
-    parts: PlannedParts | None = field(default=None, compare=False)
+    parts: Parts | None = field(default=None, compare=False)
     """The groups or categories; `stderr`, `alpha` and `probability` are then about the one that errs most."""
 
     epsilon: ClassVar[OfPart[float]] = OfPart("split")
@@ -344,13 +336,14 @@ class Plan(Tabular, Generic[E]):
 
     def _divided(self) -> dict[str, Any]:
         """What the estimator is told of groups or categories; listed users have their groups with them."""
-        listed = self.parts is not None and self.parts.parts.groups is not None and isinstance(self.universe, Users)
-        return {} if self.parts is None or listed else self.parts.parts.arguments()
+        listed = self.parts is not None and self.parts.groups is not None and isinstance(self.universe, Users)
+        return {} if self.parts is None or listed else self.parts.arguments()
 
     @property
     def code(self) -> str:
         """What `build` does, as a line of Python."""
-        universe = [] if self.estimator == "DistinctCount" else [_spelled(self.universe)]
+        spelled = str(self.universe.size) if isinstance(self.universe, Range) else "universe"
+        universe = [] if self.estimator == "DistinctCount" else [spelled]
         named = [f"{name}={value!r}".replace("'", '"') for name, value in self.arguments().items()]
         divided = (f"{name}={name if name == 'groups' else repr(value)}" for name, value in self._divided().items())
         named += [each.replace("'", '"') for each in divided]
@@ -389,7 +382,7 @@ class Plan(Tabular, Generic[E]):
                 "probability": self.probability,
             }
             | self._details(budget.redraw_epsilon)
-            | self._rows_of_groups()
+            | ({"groups": [row._asdict() for row in self.groups]} if self.parts else {})
         )
 
     def to_polars(self) -> "pl.DataFrame":
@@ -403,9 +396,6 @@ class Plan(Tabular, Generic[E]):
         plain = {name: value for name, value in self.to_dict().items() if not isinstance(value, dict | list)}
         return pl.DataFrame([plain])
 
-    def _rows_of_groups(self) -> dict[str, Any]:
-        return {"groups": [row._asdict() for row in self.groups]} if self.parts else {}
-
     def _details(self, redraw: float) -> dict[str, Any]:
         """The fields that plans of this estimator have."""
         if self.estimator == "Counts":
@@ -414,13 +404,8 @@ class Plan(Tabular, Generic[E]):
             return {name: getattr(self, name) for name in ("span", "every", "share", "touched")}
         names = ("sample", "users", "buckets", "levels", "density", "density_stderr", "relative_stderr")
         found = {name: getattr(self, name) for name in (*names, "worst_density", "count", "exact")}
-        counts = list(self.counts) if self.counts else None
-        return found | {
-            "bits": self.size,
-            "counts": counts,
-            "intrusions": self.split.intrusions,
-            "epsilon_redraw": redraw,
-        }
+        found |= {"bits": self.size, "counts": list(self.counts) if self.counts else None}
+        return found | {"intrusions": self.split.intrusions, "epsilon_redraw": redraw}
 
     def __repr__(self) -> str:
         error = self._error(self.stderr) + (self._where() if self.estimator == "Counts" or self.parts else "")
@@ -475,14 +460,15 @@ class Plan(Tabular, Generic[E]):
         if self.parts is None:
             return ""
         listed = isinstance(self.universe, Users)  # which says so itself
-        return in_groups(None if listed else self.parts.parts.groups) + by_categories(self.parts.parts.categories)
+        return in_groups(None if listed else self.parts.groups) + by_categories(self.parts.categories)
 
     def _errors_of_groups(self) -> Rows:
         """The error of each group or category; of many, of the largest and of the smallest."""
         rows = self.groups
         if len(rows) > _SHOWN:
-            rows = tuple(sorted({max(rows, key=_users), min(rows, key=_users)}, key=_users, reverse=True))
-        noun = self.parts.parts.noun if self.parts else ""
+            users = attrgetter("users")
+            rows = tuple(dict.fromkeys((max(rows, key=users), min(rows, key=users))))
+        noun = self.parts.noun if self.parts else ""
         return tuple((f"{noun} {row.group}", self._error_of_group(row)) for row in rows)
 
     def _error_of_group(self, row: GroupError) -> str:
@@ -496,15 +482,14 @@ class Plan(Tabular, Generic[E]):
 
     def _where(self) -> str:
         """Of which number, or at which truth, the standard error is stated."""
-        return self._of_number() + (f", of the {self.parts.parts.noun} that errs most" if self.parts else "")
-
-    def _of_number(self) -> str:
         if self.estimator == "Counts":
-            return " of the mean, at most" if self.only else " of each share"
-        if self.share is not None:
+            of = " of the mean, at most" if self.only else " of each share"
+        elif self.share is not None:
             come = "" if self.touched is None else f", {self.touched:g} come at all"
-            return f" (at a share of {self.share:g}{come})"
-        return f" (at density {self.density:g})" if self.count is None else f" (from {self.count:,.0f} users on)"
+            of = f" (at a share of {self.share:g}{come})"
+        else:
+            of = f" (at density {self.density:g})" if self.count is None else f" (from {self.count:,.0f} users on)"
+        return of + (f", of the {self.parts.noun} that errs most" if self.parts else "")
 
     def _error(self, error: float) -> str:
         return f"{100 * error:.4g} %" if self.of == "count" else f"{error:.4g}"
@@ -521,11 +506,6 @@ class Plan(Tabular, Generic[E]):
 
 DensityPlan: TypeAlias = "Plan[Density | DistinctCount]"
 """A plan of an estimator of how many users appear."""
-
-
-def _spelled(universe: Universe | None) -> str:
-    """A universe in Python code: its size, or a variable where the users are listed."""
-    return str(universe.size) if isinstance(universe, Range) else "universe"
 
 
 def table_bytes(bits: int) -> int:

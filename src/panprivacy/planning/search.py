@@ -4,12 +4,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil, exp, floor, log, log10
+from typing import TypeAlias
 
 import numpy as np
 
 from panprivacy.checks import KEY_BYTES, check_number
 from panprivacy.errors import InvalidValue
-from panprivacy.estimates import ErrorModel
 from panprivacy.planning.law import Design, worst_case
 from panprivacy.planning.result import Part, Parts
 from panprivacy.privacy.budget import Split
@@ -19,10 +19,12 @@ from panprivacy.slots.users import network
 DIGITS = 4
 """Digits of every alpha and epsilon that is found. They are rounded up, so that a plan can have what it offers."""
 
-LARGEST_EPSILON = 50.0
-"""The largest epsilon that is tried: a larger one protects no user."""
+LEAST_EPSILON, LARGEST_EPSILON = 1e-6, 50.0
+"""The epsilons that are tried; a larger one protects no user."""
 
-_LEAST_EPSILON = 1e-6
+Demand: TypeAlias = Callable[[int, bool], bool]
+"""Whether a number is enough; if the flag is set, by a quick look."""
+
 _ROUGH, _TRIED_BELOW = 512, 64
 
 
@@ -123,16 +125,35 @@ def smallest_size(terms: Terms, alpha: Fraction, beta: float, largest: int) -> i
     >>> smallest_size(Terms(10**9, epsilon=0.4), Fraction(1, 10), beta=0.05, largest=10**9)
     4083
     """
-    guess = round(_crossing(lambda size: _about_risk(terms, round(size), alpha) - beta, 1, largest))
-    if 2 * alpha >= 1:
-        size = _least(lambda size, quick: risk_of(terms, size, alpha, quick) <= beta, guess, largest)
-    else:
-        teeth = _Teeth(terms, alpha, largest)
-        n = _least(lambda n, quick: risk_of(terms, teeth.first(n), alpha, quick) <= beta, teeth.of(guess), teeth.last)
-        size = None if n is None else teeth.first(n)
-    return (
-        None if size is None else _smallest_near(lambda size, quick: risk_of(terms, size, alpha, quick) <= beta, size)
-    )
+    guess = round(_crossing(lambda size: _about_risk(terms.possible(round(size)), alpha) - beta, 1, largest))
+
+    def meets(size: int, quick: bool) -> bool:
+        return risk_of(terms, size, alpha, quick) <= beta
+
+    size = _least(meets, guess, largest) if 2 * alpha >= 1 else _first_of_a_tooth(terms, alpha, meets, guess, largest)
+    return None if size is None else _smallest_near(meets, size)
+
+
+def _first_of_a_tooth(terms: Terms, alpha: Fraction, meets: Demand, guess: int, largest: int) -> int | None:
+    """The least size that meets a demand among the first ones of teeth, and the largest."""
+    near = largest  # some size, from which the next tooth is looked for
+
+    def tooth_of(size: int) -> int:
+        design = terms.possible(size)
+        return 0 if design is None else ceil(2 * design.users * design.gap * alpha)
+
+    last = tooth_of(largest) + 1  # beyond the last one, and stands for the largest size, wherever its tooth begins
+
+    def first(n: int) -> int:
+        nonlocal near
+        if n >= last:
+            return largest
+        start = min(max(near * n // max(tooth_of(near), 1), 1), largest)
+        near = first_true(lambda size: tooth_of(size) >= n, start, largest) or largest
+        return near
+
+    n = _least(lambda n, quick: meets(first(n), quick), tooth_of(guess), last)
+    return None if n is None else first(n)
 
 
 def smallest_alpha(terms: Terms, size: int, beta: float) -> Fraction | None:
@@ -154,7 +175,7 @@ def alpha_of(designs: Sequence[Design], beta: float) -> Fraction | None:
 
 def about_alpha(design: Design, beta: float) -> float:
     """About the error that is exceeded with probability beta at density 1/2; at most 1."""
-    return _crossing(lambda alpha: _about(design, alpha) - beta, 1e-12, 1.0)
+    return _crossing(lambda alpha: _about_risk(design, alpha) - beta, 1e-12, 1.0)
 
 
 def smallest_epsilon(terms: Terms, size: int, alpha: Fraction, beta: float) -> float | None:
@@ -163,7 +184,7 @@ def smallest_epsilon(terms: Terms, size: int, alpha: Fraction, beta: float) -> f
     def at(epsilon: float) -> Terms:
         return replace(terms, epsilon=epsilon)
 
-    guess = _crossing(lambda e: _about_risk(at(e), size, alpha) - beta, _LEAST_EPSILON, LARGEST_EPSILON)
+    guess = _crossing(lambda e: _about_risk(at(e).possible(size), alpha) - beta, LEAST_EPSILON, LARGEST_EPSILON)
     unit = unit_of(guess)
 
     def meets(k: int, quick: bool) -> bool:
@@ -171,29 +192,6 @@ def smallest_epsilon(terms: Terms, size: int, alpha: Fraction, beta: float) -> f
 
     k = _least(meets, round(Fraction(guess) / unit), floor(Fraction(LARGEST_EPSILON) / unit))
     return None if k is None else float(k * unit)
-
-
-class _Teeth:
-    """Teeth: runs of sizes with the same number of counts that are less than alpha from the truth."""
-
-    def __init__(self, terms: Terms, alpha: Fraction, largest: int) -> None:
-        self._terms, self._alpha, self._largest = terms, alpha, largest
-        self.last = self.of(largest) + 1
-        """A tooth beyond the last one: it stands for the largest size, which need not be the first of its tooth."""
-        self._near = largest  # some size whose tooth is known
-
-    def of(self, size: int) -> int:
-        """The number of the tooth that a size is in."""
-        design = self._terms.possible(size)
-        return 0 if design is None else ceil(2 * design.users * design.gap * self._alpha)
-
-    def first(self, n: int) -> int:
-        """The smallest size of tooth n."""
-        if n >= self.last:
-            return self._largest
-        start = min(max(self._near * n // max(self.of(self._near), 1), 1), self._largest)
-        self._near = first_true(lambda size: self.of(size) >= n, start, self._largest) or self._largest
-        return self._near
 
 
 def risk_of(terms: Terms, size: int, alpha: Fraction, quick: bool = False) -> float:
@@ -206,15 +204,9 @@ def _largest_risk(designs: Sequence[Design], alpha: Fraction, quick: bool) -> fl
     return max(worst_case(design, alpha, quick=quick).probability for design in (designs[:1] if quick else designs))
 
 
-def _about_risk(terms: Terms, size: int, alpha: Fraction) -> float:
-    design = terms.possible(size)
-    return 1.0 if design is None else _about(design, float(alpha))
-
-
-def _about(design: Design, alpha: float) -> float:
+def _about_risk(design: Design | None, alpha: Fraction | float) -> float:
     """The error probability at density 1/2, taking ones for normal and the noise for continuous."""
-    spread = ErrorModel(design.pair, design.bits, design.users, design.population, design.noise)
-    return float(2 * spread.cdf(-alpha, 0.5))
+    return 1.0 if design is None else float(2 * design.cdf(-float(alpha), 0.5))
 
 
 def _crossing(falling: Callable[[float], float], low: float, high: float) -> float:
@@ -228,7 +220,7 @@ def _crossing(falling: Callable[[float], float], low: float, high: float) -> flo
     return exp(brentq(lambda x: falling(exp(x)), log(low), log(high), xtol=1e-5))
 
 
-def _least(meets: Callable[[int, bool], bool], start: int, last: int) -> int | None:
+def _least(meets: Demand, start: int, last: int) -> int | None:
     """The least number that meets a demand: found by a quick look, and then looked at thoroughly."""
     found = first_true(lambda n: meets(n, True), start, last)
     if found is None or meets(found, False):
@@ -236,7 +228,7 @@ def _least(meets: Callable[[int, bool], bool], start: int, last: int) -> int | N
     return first_true(lambda n: meets(n, False), found + 1, last)
 
 
-def _smallest_near(meets: Callable[[int, bool], bool], size: int) -> int:
+def _smallest_near(meets: Demand, size: int) -> int:
     """Look whether smaller sizes do, too.
 
     A few counts make rough teeth, so below a small size some more are tried. Of a large one the split, optimised to

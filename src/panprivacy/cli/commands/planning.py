@@ -238,7 +238,7 @@ def command_of(plan: "Plan[Any]") -> str | None:
     from panprivacy.estimators.distinct_law import levels_for
     from panprivacy.universe import Range
 
-    words, divided = plan.arguments(), None if plan.parts is None else plan.parts.parts
+    words, divided = plan.arguments(), plan.parts
     users = ""
     if plan.estimator == "DistinctCount":
         if words.pop("levels") != levels_for(words["buckets"]):
