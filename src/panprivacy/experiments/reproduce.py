@@ -11,7 +11,7 @@ import signal
 from base64 import b64encode
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from functools import cache
 from html import escape
 from importlib.metadata import version
@@ -45,12 +45,10 @@ _CLASSES = {
     Verdict.OPEN: ("open", "?"),
 }
 
-_PACKAGES = ("panprivacy", "numpy", "numba", "polars", "scipy", "matplotlib")
-
 
 def page(reproduction: "Reproduction", claims: Sequence[Claim]) -> str:
     """The whole page, pictures and all: it needs no other file."""
-    figures = "\n".join(_figure(study, reproduction) for study in reproduction.studies)
+    figures = "\n".join(_figure(study, reproduction.out) for study in reproduction.studies)
     return f"""<!doctype html>
 <html lang="en">
 <head>
@@ -87,22 +85,17 @@ def _summary(claims: Sequence[Claim]) -> str:
 
 
 def _claims(of: Of, claims: Sequence[Claim]) -> str:
-    if not claims:
-        return ""
-    rows = "\n".join(_row(claim) for claim in claims)
     heads = "".join(f"<th>{head}</th>" for head in ("claim", "where", "measured", "counts as true if", "verdict"))
-    return f"<h3>{escape(of)}</h3>\n<table>\n<tr>{heads}</tr>\n{rows}\n</table>\n"
+    rows = []
+    for claim in claims:
+        cells = "".join(f"<td>{escape(c)}</td>" for c in (claim.said, claim.where, claim.measured, claim.tolerance))
+        style, sign = _CLASSES[claim.verdict]
+        rows.append(f'<tr>{cells}<td class="verdict {style}">{sign} {claim.verdict}</td></tr>\n')
+    return f"<h3>{escape(of)}</h3>\n<table>\n<tr>{heads}</tr>\n{''.join(rows)}</table>\n" if claims else ""
 
 
-def _row(claim: Claim) -> str:
-    cells = (claim.said, claim.where, claim.measured, claim.tolerance)
-    style, sign = _CLASSES[claim.verdict]
-    verdict = f'<td class="verdict {style}">{sign} {claim.verdict}</td>'
-    return f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}{verdict}</tr>"
-
-
-def _figure(study: Study, reproduction: "Reproduction") -> str:
-    picture = (reproduction.out / PICTURES / study.name).with_suffix(".svg").read_bytes()
+def _figure(study: Study, out: Path) -> str:
+    picture = (out / PICTURES / study.name).with_suffix(".svg").read_bytes()
     return (
         f'<figure id="{study.name}">\n<h3>{study.number}. {escape(study.title)}</h3>\n'
         f'<img alt="{escape(study.title)}" src="data:image/svg+xml;base64,{b64encode(picture).decode()}">\n'
@@ -119,7 +112,7 @@ def _origin(reproduction: "Reproduction") -> str:
         f"up to {scale.goal_repetitions:,} (PPDS and Density where figure 8 compares them)",
         "runs": f"{sum(cell.runs for cell in reproduction.cells):,}",
         "Python": f"{platform.python_version()} on {platform.system()} {platform.machine()}",
-    } | {package: version(package) for package in _PACKAGES}
+    } | {name: version(name) for name in ("panprivacy", "numpy", "numba", "polars", "scipy", "matplotlib")}
     rows = "".join(f"<tr><th>{name}</th><td>{escape(value)}</td></tr>" for name, value in facts.items())
     return f"<table>{rows}</table>"
 
@@ -127,21 +120,20 @@ def _origin(reproduction: "Reproduction") -> str:
 # --- the report -------------------------------------------------------------------------------------------------------
 
 
-_PACKAGE = Path(__file__).resolve().parents[1]
 _SHOWING = ("cli", "planning", "ingest", "brokers", "serve", "spark", "experiments")
 """Parts of the package that change no number of a cell, except for the file that computes it."""
-_COMPUTING = Path("experiments", "cells.py")
-_PICTURES = Path("estimates", "plots.py")
 
 
 @cache
 def fingerprint() -> str:
     """A hash of the code that numbers depend on, and of NumPy's version, whose generators they come from."""
     digest = hashlib.sha256(np.__version__.encode())
-    for file in sorted(_PACKAGE.rglob("*.py")):
-        name = file.relative_to(_PACKAGE)
-        if name == _COMPUTING or (name.parts[0] not in _SHOWING and name != _PICTURES):
-            digest.update(name.as_posix().encode() + file.read_bytes())
+    package = Path(__file__).resolve().parents[1]
+    for file in sorted(package.rglob("*.py")):
+        name = file.relative_to(package).as_posix()
+        shows = name.partition("/")[0] in _SHOWING or name == "estimates/plots.py"
+        if name == "experiments/cells.py" or not shows:
+            digest.update(name.encode() + file.read_bytes())
     return digest.hexdigest()
 
 
@@ -180,14 +172,13 @@ class Store:
 
     def load(self, cells: list[Cell]) -> pl.DataFrame:
         """The rows of finished cells of one kind, in their order."""
-        return pl.concat([self._read(self.path(cell)) for cell in cells])
-
-    @staticmethod
-    def _read(path: Path) -> pl.DataFrame:
-        try:
-            return pl.read_parquet(path)
-        except pl.exceptions.PolarsError as error:
-            raise InvalidValue(f"{path} is damaged; delete it and run again", code="damaged-results") from error
+        tables = []
+        for path in map(self.path, cells):
+            try:
+                tables.append(pl.read_parquet(path))
+            except pl.exceptions.PolarsError as error:
+                raise InvalidValue(f"{path} is damaged; delete it and run again", code="damaged-results") from error
+        return pl.concat(tables)
 
 
 def compute(cells: Sequence[Cell], store: Store, jobs: int, done: Callable[[Cell], None]) -> None:
@@ -208,24 +199,18 @@ def compute(cells: Sequence[Cell], store: Store, jobs: int, done: Callable[[Cell
         for cell in missing:
             store.finish(cell)
             done(cell)
-    elif missing:
-        _compute_in_parallel(missing, store, min(jobs, len(missing)), done)
-
-
-def _compute_in_parallel(cells: Sequence[Cell], store: Store, jobs: int, done: Callable[[Cell], None]) -> None:
-    # Processes start afresh: a fork would copy the threads of Polars in whatever state they are.
-    pool = ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), initializer=_leave_interrupts_to_the_parent)
+        return
+    # Processes start afresh: a fork would copy the threads of Polars in whatever state they are. Interrupts are left
+    # to the parent.
+    fresh = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(min(jobs, len(missing)) or 1, fresh, signal.signal, (signal.SIGINT, signal.SIG_IGN))
     try:
-        waiting = {pool.submit(store.finish, cell): cell for cell in cells}
+        waiting = {pool.submit(store.finish, cell): cell for cell in missing}
         for future in as_completed(waiting):
             future.result()
             done(waiting[future])
     finally:
         pool.shutdown(cancel_futures=True)
-
-
-def _leave_interrupts_to_the_parent() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 @dataclass(frozen=True)
@@ -279,7 +264,8 @@ class Reproduction:
             save(study, tables[study.number], self.out)
             if drawn:
                 drawn(study)
-        claims.as_table(found).write_csv(self.out / "claims.csv")
+        rows = pl.DataFrame([asdict(claim) for claim in found], schema=[field.name for field in fields(Claim)])
+        rows.write_csv(self.out / "claims.csv")
         (self.out / "report.html").write_text(page(self, found), encoding="utf-8")
         return found
 
