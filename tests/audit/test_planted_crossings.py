@@ -17,8 +17,6 @@ from panprivacy.privacy.budget import Split
 from panprivacy.privacy.noise import Gaussian, Laplace
 from panprivacy.testing import ledger_of, split_of
 
-CELLS = {column.title: column.cell for column in COLUMNS}
-
 
 def unread_of_one_count(split: Split, draws: int = 1) -> float:
     """What windows of a `Counts` were once said to lose by their releases: as if one user moved one count by 1."""
@@ -41,8 +39,8 @@ def _one_count(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("_one_count")
 @pytest.mark.parametrize("feature", ["2 windows, read once", "2 windows, unread"])
 def test_windows_that_forget_that_a_user_moves_two_counts_are_found(feature: str) -> None:
-    assert CELLS[feature](Row(Counts)).found > 1.05 * CELLS[feature](Row(Counts)).epsilon
-    assert CELLS[feature](Row(Density)).holds
+    assert COLUMNS[feature](Row(Counts)).found > 1.05 * COLUMNS[feature](Row(Counts)).epsilon
+    assert COLUMNS[feature](Row(Density)).holds
 
 
 @pytest.mark.slow
@@ -77,10 +75,10 @@ def test_a_folder_that_forgets_that_a_user_moves_two_counts_is_found(monkeypatch
         return change(self, do)
 
     monkeypatch.setattr(SharedLedger, "change", with_half_the_noise)
-    cell = CELLS["state folder"](Row(Counts))
+    cell = COLUMNS["state folder"](Row(Counts))
     assert not cell.holds
     assert cell.found > 1.05 * cell.epsilon
-    assert CELLS["state folder"](Row(Density)).holds
+    assert COLUMNS["state folder"](Row(Density)).holds
 
 
 class SettingAside(LosingShards):

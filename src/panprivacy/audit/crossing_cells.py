@@ -10,7 +10,8 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
-from functools import cache
+from functools import cache, partial
+from itertools import product
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -20,9 +21,9 @@ from panprivacy.audit.enumeration import claim_of, exact
 from panprivacy.audit.enumeration.delta import Watcher
 from panprivacy.audit.enumeration.loss import Judge
 from panprivacy.audit.enumeration.machine import Laws, Machine, Make, Step
-from panprivacy.audit.enumeration.search import RELEASE, AllStreams, Left, Search
+from panprivacy.audit.enumeration.search import Left, Search, Streams
 from panprivacy.audit.enumeration.wording import AGREE
-from panprivacy.audit.holders import InFolder, InWindows, Maker, new_place
+from panprivacy.audit.holders import Holder, InFolder, InWindows, Maker, new_place
 from panprivacy.checks import LargeDelta
 from panprivacy.errors import PanPrivacyError
 from panprivacy.estimators.continual import Continual
@@ -40,8 +41,6 @@ KINDS = ("flu", "cold")
 
 CONTAINERS: tuple[type, ...] = (Windows, StateFolder)
 """What holds an estimator and has no bits of its own: each is crossed while it holds a `Density`."""
-
-_MOST_USERS = 4
 
 
 @dataclass(frozen=True)
@@ -70,9 +69,9 @@ class Row:
         return options_of(self.held)
 
     @property
-    def removes(self) -> bool:
-        """Whether a user can be removed again by the same verb at all times."""
-        return _accepts_removal(self)
+    def verbs(self) -> tuple[str, ...]:
+        """What a user can do at all times."""
+        return ("update", "remove") if _accepts_removal(self) else ("update",)
 
     @property
     def cycles(self) -> bool:
@@ -82,11 +81,7 @@ class Row:
     @property
     def users(self) -> int:
         """The fewest users with whom it can be built."""
-        return self.users_for()
-
-    def users_for(self, **options: Any) -> int:
-        """The fewest users with whom it can be built with these options."""
-        return _fewest_users(self, tuple(options.items()))
+        return fewest_users(self)
 
     def releases_of(self, planned: int) -> int:
         """How many releases it makes in all: with two periods, the release of the first period is one more."""
@@ -110,35 +105,30 @@ class Row:
                 return StateFolder.holding(self.build(SeededCoins(0)), Path(place) / "folder", shards=1)
         return self.build(SeededCoins(0))
 
-    def wrap(self, coins: Coins, **options: Any) -> Any:
-        """A container with its estimator, as a holder."""
+    def holder(self, coins: Coins, **options: Any) -> Any:
+        """The estimator, or the container with its estimator, as a stream meets it."""
         if self.kind is Windows:
             return InWindows(Maker(self.build, coins, **options))
-        return InFolder(self.build(coins, **options), coins)
+        est = self.build(coins, **options)
+        return InFolder(est, coins) if self.kind is StateFolder else Holder(est)
 
 
 @cache
-def _fewest_users(row: Row, options: tuple[tuple[str, Any], ...]) -> int:
+def fewest_users(row: Row, **options: Any) -> int:
+    """The fewest users with whom a row can be built with these options, of four at most."""
     if "universe" not in row.options:
         return 2  # of everybody: two may share a bit
-    for users in range(1, _MOST_USERS):
-        try:
-            row.build(SeededCoins(0), universe=users, **dict(options))
-        except ValueError:
-            continue
-        return users
-    return _MOST_USERS
+    for users in range(1, 4):
+        if refusal(partial(row.build, SeededCoins(0), universe=users, **options)) is None:
+            return users
+    return 4
 
 
 @cache
 def _accepts_removal(row: Row) -> bool:
     if row.kind in (Windows, Continual) or not hasattr(row.kind, "remove") or hasattr(row.kind, "close"):
         return False
-    try:
-        row.build(SeededCoins(0)).remove(0)
-    except (TypeError, ValueError, PanPrivacyError):
-        return False
-    return True
+    return refusal(lambda: row.build(SeededCoins(0)).remove(0)) is None
 
 
 def rows() -> list[Row]:
@@ -218,11 +208,6 @@ class Cell:
         return asdict(self) | {"holds": self.holds}
 
 
-def refused(error: Exception) -> Cell:
-    """The cell of a crossing that the library refuses."""
-    return Cell(Verdict.REFUSED, f"{error}".splitlines()[0])
-
-
 def not_applicable(reason: str) -> Cell:
     """The cell of a crossing that cannot be asked for."""
     return Cell(Verdict.NOT_APPLICABLE, reason)
@@ -254,61 +239,50 @@ def measure(make: Make, scenario: Scenario, how: How = How.CODE) -> Cell:
         machine = Machine(make, scenario.users)
         epsilon, delta = claim_of(machine.sample)
         if delta:
-            found = watched(machine, scenario, epsilon)
+            watcher = Watcher(machine, list(_actions(scenario)))
+            found = watcher.smallest_delta(epsilon, scenario.releases, scenario.readings, stretch=scenario.stretch)
         elif scenario.stretch or scenario.together > 1:
             found = _searched(machine, scenario)
         else:
-            found = _loss(make, scenario)
+            result = exact(
+                make,
+                scenario.users,
+                scenario.events,
+                releases=scenario.releases,
+                intrusions=scenario.intrusions,
+                readings=scenario.readings,
+                verbs=scenario.verbs,
+            )
+            found = result.worst_loss if result.settled else inf
     return Cell(Verdict.AUDITED, epsilon=epsilon, delta=delta, found=found, how=how)
 
 
-def watched(machine: Machine, scenario: Scenario, epsilon: float) -> float:
-    """The delta at an epsilon, against an intruder who decides by the releases."""
-    watcher = Watcher(machine, list(actions(scenario)), RELEASE)
-    return watcher.smallest_delta(epsilon, scenario.releases, scenario.readings, stretch=scenario.stretch)
-
-
-def actions(scenario: Scenario) -> Iterator[tuple[Step, ...]]:
+def _actions(scenario: Scenario) -> Iterator[tuple[Step, ...]]:
     """All that the users who differ can do between two observations: nothing, or a verb once or more."""
     yield ()
-    for who in range(scenario.together):
-        for verb in scenario.verbs:
-            for times in range(1, scenario.events + 1):
-                if not (scenario.even and times % 2):
-                    yield (Step(verb, (who,)),) * times
+    for who, verb, times in product(range(scenario.together), scenario.verbs, range(1, scenario.events + 1)):
+        if not (scenario.even and times % 2):
+            yield (Step(verb, (who,)),) * times
     if scenario.together > 1:
         yield tuple(Step("update", (who,)) for who in range(scenario.together))
-
-
-def _loss(make: Make, scenario: Scenario) -> float:
-    result = exact(
-        make,
-        scenario.users,
-        scenario.events,
-        releases=scenario.releases,
-        intrusions=scenario.intrusions,
-        readings=scenario.readings,
-        verbs=scenario.verbs,
-    )
-    return result.worst_loss if result.settled else inf
 
 
 def _searched(machine: Machine, scenario: Scenario) -> float:
     """The loss, where the state is read in every stretch, or where several users act as one."""
     laws = Laws(machine)
     judge = Judge(laws)
-    search = Search(laws, AllStreams(scenario.events), scenario.verbs, RELEASE, False, judge.hear, judge.is_certain)
+    search = Search(laws, Streams(scenario.events), scenario.verbs, False, judge.hear, judge.is_certain)
     left = Left(scenario.releases, scenario.readings, stretch=scenario.stretch)
     search.around(tuple(range(scenario.together)), left)
     return arithmetic.round_up(judge.loss) if judge.settled else inf
 
 
-def refusal(attempt: Callable[[], object]) -> Exception | None:
-    """The error with which the library refuses, if it does; other errors are defects, and are not caught."""
+def refusal(attempt: Callable[[], object]) -> Cell | None:
+    """The cell of a crossing that the library refuses, if it does; other errors are defects, and are not caught."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             attempt()
     except (PanPrivacyError, TypeError, ValueError) as error:
-        return error
+        return Cell(Verdict.REFUSED, f"{error}".splitlines()[0])
     return None

@@ -17,7 +17,6 @@ from panprivacy.estimators.continual import Continual
 from panprivacy.estimators.continual_law import Shares
 from panprivacy.estimators.continual_state import DriftTest, Observed, drawn_bits
 from panprivacy.estimators.merge import merge
-from panprivacy.estimators.retention import Retention
 from panprivacy.estimators.windows import Windows
 from panprivacy.folder import StateFolder, gather
 from panprivacy.folder.batches import Combiner
@@ -26,7 +25,7 @@ from panprivacy.paper import LaplaceMechanism, RandomizedResponse
 from panprivacy.privacy import coins as coin_sources
 from panprivacy.privacy.coins import Coins
 from panprivacy.state import load
-from panprivacy.testing import SeededCoins, set_coins
+from panprivacy.testing import SeededCoins, observed_of, set_coins
 from panprivacy.universe import Ids, Range
 
 _IN_MEMORY = "/dev/shm"  # Linux's file system in memory
@@ -58,7 +57,7 @@ class Holder:
         self.claimed_epsilon, self.claimed_delta = claim or claim_of(est)
 
     def _call(self, verb: str, *given: Any) -> Any:
-        return called(self._est, verb, *given)
+        return call(self._est, verb, *given)
 
     def update(self, *event: Any) -> None:
         self._call("update", *event)
@@ -87,16 +86,13 @@ class Stored(Holder):
         with new_place() as place:
             put_files(place, self._files)
             est = self._open(Path(place) / "state")
-            returned = called(est, verb, *given)
+            returned = call(est, verb, *given)
             self._close(est, Path(place) / "state")
             self._files = files_in(place)
         return returned
 
-    def _store(self, est: Any, path: Path) -> None:
-        raise NotImplementedError
-
-    def _open(self, path: Path) -> Any:
-        raise NotImplementedError
+    _store: Callable[[Any, Path], None]
+    _open: Callable[[Path], Any]
 
     def _close(self, est: Any, path: Path) -> None:
         """Write what has changed, unless the estimator has."""
@@ -190,7 +186,7 @@ class InWindows(Holder):
     def release(self) -> Any:
         est: Any = self._est.open
         if est.budget.releases_made + 1 < est.budget.releases:
-            return next_release(est)
+            return call(est, "release")
         self._now += 1
         return self._est.advance(self._now)
 
@@ -206,10 +202,6 @@ class Merged(Holder):
         if verb == "release" and len(self._parts) > 1:
             self._parts = [merge(self._parts)]
         return [getattr(part, verb)(*given) for part in self._parts]
-
-
-class Shards(Merged):
-    """The same with batches."""
 
     def update_many(self, ids: Ids) -> None:
         self._call("update_many", ids)
@@ -298,14 +290,11 @@ class OneBit:
         return released
 
 
-def next_release(est: Any) -> Any:
-    """The next release that is due."""
-    return est.next_release() if hasattr(est, "next_release") else est.release()
-
-
-def called(est: Any, verb: str, *given: Any) -> Any:
-    """What a verb of a stream returns."""
-    return next_release(est) if verb == "release" else getattr(est, verb)(*given)
+def call(est: Any, verb: str, *given: Any) -> Any:
+    """What a verb of a stream returns; a release is the one that is due."""
+    if verb == "release" and hasattr(est, "next_release"):
+        verb = "next_release"
+    return getattr(est, verb)(*given)
 
 
 def claim_for(est: Any, times: int, readings: int | None) -> tuple[float, float]:
@@ -335,28 +324,20 @@ def put_files(folder: str, files: dict[str, bytes]) -> None:
         path.chmod(0o600)
 
 
-class Observer(Continual):
-    """Continual observation; an audit takes its observations for releases."""
-
-    release = Continual.observe
-
-    def with_low_threshold(self) -> Self:
-        """Move as soon as one user more is seen: the planned threshold is beyond the few users of an audit."""
-        self._observed.drift_test.bar = 1
-        return self
+class SharedOut(Continual):
+    """Continual observation by given shares; it moves as soon as one user more is seen."""
 
     @classmethod
     def of(cls, shares: Shares, users: int, coins: Coins) -> Self:
-        """An observer of a stream with deletions, by these shares; it moves as soon as one user more is seen."""
+        """An observer of a stream with deletions."""
         density = drawn_bits(Range(users), users, shares, coins)
         return cls._of_parts(density, Observed(DriftTest(shares, bar=1), 1.0, 0.05, planned=1, insert_only=False))
 
 
-class Periods(Retention):
-    """Two periods; the first release of an audit ends the first of them, and releases the cohort."""
-
-    def release(self, level: float = 0.95) -> Any:
-        return super().release(level) if self.closed else self.close(level)
+def with_low_threshold(observer: Continual) -> Continual:
+    """Move as soon as one user more is seen: the planned threshold is beyond the few users of an audit."""
+    observed_of(observer).drift_test.bar = 1
+    return observer
 
 
 class Mechanism:

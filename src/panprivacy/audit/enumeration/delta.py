@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 from panprivacy.audit.enumeration.loss import Hidden, Views, Weights
 from panprivacy.audit.enumeration.machine import Laws, Machine, Step
 from panprivacy.audit.enumeration.outcomes import Noised, RealLaplace, TooManyOutcomes
-from panprivacy.audit.enumeration.search import Finished, Left, steps_of
+from panprivacy.audit.enumeration.search import READ, Finished, Left, steps_of
 from panprivacy.privacy.noise import Gaussian, Noise
 
 Reals: TypeAlias = NDArray[np.float64]
@@ -55,7 +55,7 @@ _UNFOLLOWED = log(2e10)
 class Drawn(NamedTuple):
     """The sum of `times` independent draws of a law."""
 
-    law: Noise
+    law: Noise | RealLaplace
     times: int
 
 
@@ -112,13 +112,15 @@ def _laid_out(
 ) -> tuple[list[tuple[tuple[int, ...], int]], tuple[tuple[Drawn, ...], ...], Place]:
     """The values under the noise in each outcome, with the number of its kind of noise; these kinds; and the place."""
     groups, moved = _groups([list(column) for column in zip(*(one.numbers for one in hidden), strict=True)])
+    if any(isinstance(one.numbers[i].law, RealLaplace) for one in hidden for group in groups for i in group):
+        raise NotImplementedError("a delta is a sum over whole numbers: noise on real numbers is not audited for it")
     kinds: dict[tuple[Drawn, ...], int] = {}
     keys = []
     for one in hidden:
         values = tuple(
             sum(int(one.numbers[i].value) for i in group) - by for group, by in zip(groups, moved, strict=True)
         )
-        noise = tuple(Drawn(_whole(one.numbers[group[0]].law), len(group)) for group in groups)
+        noise = tuple(Drawn(one.numbers[group[0]].law, len(group)) for group in groups)
         keys.append((values, kinds.setdefault(noise, len(kinds))))
     return keys, tuple(kinds), Place(groups, moved)
 
@@ -137,12 +139,6 @@ def _groups(columns: list[list[Noised]]) -> tuple[tuple[tuple[int, ...], ...], t
             alike.setdefault(moves, []).append(i)
     groups = tuple(tuple(group) for group in alike.values())
     return groups, tuple(sum(least[i] for i in group) for group in groups)
-
-
-def _whole(law: Noise | RealLaplace) -> Noise:
-    if isinstance(law, RealLaplace):
-        raise NotImplementedError("a delta is a sum over whole numbers: noise on real numbers is not audited for it")
-    return law
 
 
 def divergence(contrast: Contrast, epsilon: float) -> float:
@@ -255,12 +251,12 @@ class _Outputs:
         return tuple(int(axis[i]) for axis, i in zip(self._axes, places, strict=True))[: self._numbers]
 
 
-def _reach(noise: Drawn) -> int:
-    """How far out noise is followed: beyond, it has a probability below 1e-18."""
+def _reach(noise: Drawn, beyond: float = _BEYOND) -> int:
+    """How far out noise is followed: beyond, it has a probability below 1e-18, or twice ``e^-beyond``."""
     law, times = noise
     if isinstance(law, Gaussian):
-        return ceil(sqrt(2 * times * float(law.square) * _BEYOND))
-    return ceil(_BEYOND / float(law.epsilon))
+        return ceil(sqrt(2 * times * float(law.square) * beyond))
+    return ceil(beyond / float(law.epsilon))
 
 
 def _beyond(noise: Drawn, reach: int) -> float:
@@ -273,20 +269,20 @@ def _beyond(noise: Drawn, reach: int) -> float:
 
 def _chances(noise: Drawn, distances: NDArray[np.int64]) -> Reals:
     """Probabilities of noise."""
-    law = noise.law
+    law, times = noise
     if isinstance(law, Gaussian):
-        known = _bell(noise, 2 ** int(abs(distances).max()).bit_length())
+        reach = max(int(abs(distances).max()), _reach(noise))
+        known = _bell(law.square, times, 2 ** reach.bit_length())
         return known[distances + len(known) // 2]
     return np.asarray(tanh(float(law.epsilon) / 2) * np.exp(-float(law.epsilon) * np.abs(distances)))
 
 
 @lru_cache(maxsize=64)
-def _bell(noise: Drawn, reach: int) -> Reals:
+def _bell(square: Fraction, times: int, reach: int) -> Reals:
     """The probabilities of a sum of Gaussians from -reach to reach."""
-    heights = np.exp(-(np.arange(-reach, reach + 1, dtype=np.float64) ** 2) / (2 * float(noise.law.variance)))
-    one = heights / fsum(heights)
-    bell = one
-    for _ in range(1, noise.times):
+    heights = np.exp(-(np.arange(-reach, reach + 1, dtype=np.float64) ** 2) / (2 * float(square)))
+    bell = one = heights / fsum(heights)
+    for _ in range(1, times):
         bell = np.convolve(bell, one, "same")
     return np.asarray(bell)
 
@@ -413,12 +409,10 @@ class Watcher:
     histories that have a probability below 1e-13 are not followed. Their probability is added.
     """
 
-    def __init__(self, machine: Machine, actions: Sequence[Sequence[Step]], release: Step) -> None:
-        self._machine = machine
-        self._actions = [tuple(steps) for steps in actions]
-        self._release = release
-        self._closed: dict[States, tuple[States, list[Reals]]] = {}
-        self._seen: dict[States, list[Seen]] = {}
+    def __init__(self, machine: Machine, actions: Sequence[Sequence[Step]]) -> None:
+        self._machine, self._actions = machine, actions
+        self._after_actions = cache(self._make_kernels)
+        self._sights = cache(self._make_sights)
         self.left_out = 0.0
         """The probability, at most, of outputs that were not followed."""
 
@@ -454,10 +448,9 @@ class Watcher:
         closed, kernels = self._after_actions(states)
         for one, other in product(kernels, kernels):
             first, second = a @ one, b @ other
-            if left.readings:
-                np.maximum(best, self._read(first, second, closed, left.after_reading()), out=best)
-            if left.releases:
-                np.maximum(best, self._released(first, second, closed, left.after_release()), out=best)
+            for point, rest in left.choices(self._machine.release):
+                observed = self._read if point is READ else self._released
+                np.maximum(best, observed(first, second, closed, rest), out=best)
         return best
 
     def _read(self, a: Reals, b: Reals, states: States, left: Left) -> Reals:
@@ -497,39 +490,21 @@ class Watcher:
         values[followed] = a[followed] * worth[which]
         return values
 
-    def _after_actions(self, states: States) -> tuple[States, list[Reals]]:
+    def _make_kernels(self, states: States) -> tuple[States, list[Reals]]:
         """The states that the user's actions lead to, and the kernel of each action; equal kernels once."""
-        if states not in self._closed:
-            laws = [[self._after(state, steps) for state in states] for steps in self._actions]
-            closed = tuple(sorted({to for law in laws for each in law for to in each}))
-            kernels: list[Reals] = []
-            for law in laws:
-                kernel = np.array([[each.get(to, 0.0) for to in closed] for each in law])
-                if not any(np.array_equal(kernel, known) for known in kernels):
-                    kernels.append(kernel)
-            self._closed[states] = closed, kernels
-        return self._closed[states]
-
-    def _after(self, state: int, steps: Sequence[Step]) -> dict[int, float]:
-        law = {state: 1.0}
-        for step in steps:
-            after: dict[int, float] = {}
-            for at, weight in law.items():
-                each, whole = self._machine.moves(at, step)
-                for move in each:
-                    after[move.state] = after.get(move.state, 0.0) + weight * move.share / whole
-            law = after
-        return law
-
-    def _sights(self, states: States) -> list[Seen]:
-        if states not in self._seen:
-            self._seen[states] = self._make_sights(states)
-        return self._seen[states]
+        laws = [[self._machine.after(state, steps) for state in states] for steps in self._actions]
+        closed = tuple(sorted({to for law in laws for each in law for to in each}))
+        kernels: list[Reals] = []
+        for law in laws:
+            kernel = np.array([[float(each.get(to, 0)) for to in closed] for each in law])
+            if not any(np.array_equal(kernel, known) for known in kernels):
+                kernels.append(kernel)
+        return closed, kernels
 
     def _make_sights(self, states: States) -> list[Seen]:
         alike: dict[object, list[tuple[int, int, tuple[Noised, ...], float]]] = {}
         for i, state in enumerate(states):
-            each, whole = self._machine.moves(state, self._release)
+            each, whole = self._machine.moves(state, self._machine.release)
             for move in each:
                 sight = self._machine.sights[move.sight]
                 looks = sight.returned, tuple(number.law for number in sight.noised)
@@ -547,7 +522,7 @@ class Watcher:
         for state, to, numbers, share in found:
             chances = np.ones(1)
             for i, axis in zip(told, axes, strict=True):
-                chances = np.outer(chances, _chances_of(numbers[i], axis)).ravel()
+                chances = np.outer(chances, _chances(Drawn(numbers[i].law, 1), axis - int(numbers[i].value))).ravel()
             weights[state, :, after.index(to)] += share * chances
         return Seen(after, weights, _common_law(weights))
 
@@ -572,14 +547,6 @@ def _axis(column: Sequence[Noised]) -> NDArray[np.int64]:
     law = column[0].law
     if not isinstance(law, Gaussian):
         raise NotImplementedError("a delta is audited for discrete Gaussian noise")
-    reach = ceil(sqrt(2 * float(law.square) * _UNFOLLOWED))
+    reach = _reach(Drawn(law, 1), _UNFOLLOWED)
     values = [int(number.value) for number in column]
     return np.arange(min(values) - reach, max(values) + reach + 1)
-
-
-def _chances_of(number: Noised, axis: NDArray[np.int64]) -> Reals:
-    assert isinstance(number.law, Gaussian)
-    square = float(number.law.square)
-    far = ceil(sqrt(2 * square * 100))
-    whole = float(np.exp(-(np.arange(-far, far + 1) ** 2) / (2 * square)).sum())
-    return np.asarray(np.exp(-((axis - int(number.value)) ** 2) / (2 * square)) / whole)

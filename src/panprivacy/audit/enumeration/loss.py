@@ -22,7 +22,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from panprivacy.audit.enumeration.machine import Laws, Step
+from panprivacy.audit.enumeration.machine import Laws, Numbered, Step
 from panprivacy.audit.enumeration.outcomes import Noised
 from panprivacy.audit.enumeration.search import Finished, steps_of
 from panprivacy.privacy import exact
@@ -47,12 +47,12 @@ class Hidden:
     numbers: tuple[Noised, ...]
 
 
+@dataclass(eq=False)
 class Weights:
     """The exact weights, under one law, of the numbers hidden behind one and the same sight."""
 
-    def __init__(self, whole: int) -> None:
-        self.whole = whole
-        self.shares: dict[Hidden, int] = {}
+    whole: int
+    shares: dict[Hidden, int] = field(default_factory=dict)
 
     def add(self, hidden: Hidden, share: int) -> None:
         """Add an outcome of weight ``share / whole``."""
@@ -195,8 +195,7 @@ class Views:
     def __init__(self, laws: Laws) -> None:
         self._laws = laws
         self._hidden: dict[tuple[Noised, ...], Hidden] = {}
-        self._visible_of: dict[Visible, int] = {}
-        self.visible: list[Visible] = []
+        self.visible: Numbered[Visible] = Numbered()
         self.of = cache(self._make_view)
         self._part = cache(self._make_part)
 
@@ -219,18 +218,15 @@ class Views:
         """What was seen, parted into what stood open and what was behind noise."""
         visible: list[tuple[object, ...]] = []
         numbers: list[Noised] = []
-        for glance in self._laws.history(history):
+        for glance in self._laws.histories[history]:
             if glance.is_reading:
                 visible.append(("state", glance.what))
             else:
                 sight = self._laws.machine.sights[glance.what]
                 visible.append(("released", sight.returned, tuple(number.whole for number in sight.noised)))
                 numbers.extend(sight.noised)
-        key, behind = tuple(visible), tuple(numbers)
-        seen = self._visible_of.setdefault(key, len(self.visible))
-        if seen == len(self.visible):
-            self.visible.append(key)
-        return seen, self._hidden.setdefault(behind, Hidden(behind))
+        behind = tuple(numbers)
+        return self.visible.number(tuple(visible)), self._hidden.setdefault(behind, Hidden(behind))
 
 
 @dataclass(frozen=True)
