@@ -167,8 +167,7 @@ def actual_epsilon(pair: tuple[ArrayLike, ArrayLike]) -> Real:
 
 
 def _probabilities(pair: tuple[ArrayLike, ArrayLike]) -> tuple[FloatArray, FloatArray]:
-    p_init, p_upd = pair
-    return _inside("p_init", p_init, 0, 1), _inside("p_upd", p_upd, 0, 1)
+    return _inside("p_init", pair[0], 0, 1), _inside("p_upd", pair[1], 0, 1)
 
 
 class _Coins(NamedTuple):
@@ -484,12 +483,8 @@ def sample_size(algorithm: str, epsilon: ArrayLike, alpha: ArrayLike, beta: Arra
 
     Parameters
     ----------
-    algorithm
-        ``"dwork"`` or ``"optbern"``; the paper prints no tail bound for PPDS.
-    epsilon
-        The paper's budget: in (0, 2) for Dwork, positive for OptBern.
-    alpha
-        Additive error of the density, in (0, 1].
+    algorithm, epsilon, alpha
+        As in `error_bound`.
     beta
         Allowed probability of a larger error, in (0, 1).
 

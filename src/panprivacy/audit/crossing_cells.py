@@ -242,7 +242,12 @@ def measure(make: Make, scenario: Scenario, how: How = How.CODE) -> Cell:
             watcher = Watcher(machine, list(_actions(scenario)))
             found = watcher.smallest_delta(epsilon, scenario.releases, scenario.readings, stretch=scenario.stretch)
         elif scenario.stretch or scenario.together > 1:
-            found = _searched(machine, scenario)
+            laws = Laws(machine)
+            judge = Judge(laws)
+            search = Search(laws, Streams(scenario.events), scenario.verbs, False, judge.hear, judge.is_certain)
+            left = Left(scenario.releases, scenario.readings, stretch=scenario.stretch)
+            search.around(tuple(range(scenario.together)), left)
+            found = arithmetic.round_up(judge.loss) if judge.settled else inf
         else:
             result = exact(
                 make,
@@ -265,16 +270,6 @@ def _actions(scenario: Scenario) -> Iterator[tuple[Step, ...]]:
             yield (Step(verb, (who,)),) * times
     if scenario.together > 1:
         yield tuple(Step("update", (who,)) for who in range(scenario.together))
-
-
-def _searched(machine: Machine, scenario: Scenario) -> float:
-    """The loss, where the state is read in every stretch, or where several users act as one."""
-    laws = Laws(machine)
-    judge = Judge(laws)
-    search = Search(laws, Streams(scenario.events), scenario.verbs, False, judge.hear, judge.is_certain)
-    left = Left(scenario.releases, scenario.readings, stretch=scenario.stretch)
-    search.around(tuple(range(scenario.together)), left)
-    return arithmetic.round_up(judge.loss) if judge.settled else inf
 
 
 def refusal(attempt: Callable[[], object]) -> Cell | None:

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from panprivacy.audit import interference
+from panprivacy.audit import holders, interference
 from panprivacy.audit.crossing_cells import (
     KINDS,
     Cell,
@@ -22,25 +22,6 @@ from panprivacy.audit.crossing_cells import (
     not_applicable,
     refusal,
     rows,
-)
-from panprivacy.audit.holders import (
-    ByCategory,
-    Combined,
-    Grown,
-    Holder,
-    InFile,
-    InFolder,
-    InWindows,
-    LosingShards,
-    Maker,
-    Merged,
-    MergedWithAnother,
-    OneBit,
-    Pickled,
-    claim_for,
-    claim_together,
-    new_place,
-    with_low_threshold,
 )
 from panprivacy.audit.subjects import SUBJECTS, Case
 from panprivacy.errors import InvalidValue
@@ -80,7 +61,7 @@ def _releases(row: Row, releases: int) -> Cell:
     if row.kind is Continual:
         users = 2 if releases < 3 else 1
         scenario = Scenario(range(users), 2, releases=releases)
-        return measure(lambda coins: with_low_threshold(_observer(users, coins, releases)), scenario)
+        return measure(lambda coins: holders.with_low_threshold(_observer(users, coins, releases)), scenario)
     options = _planned(row, releases)
     if not options and releases > 1:
         return not_applicable("more than one release cannot be planned")
@@ -102,7 +83,11 @@ def _with_delta(row: Row, releases: int) -> Cell:
     if "delta" not in row.options:
         return not_applicable("takes no delta")
     if row.kind is Continual:
-        return _observer_with_delta(releases)
+        if releases > 1:
+            return not_applicable("the noise that stays in its state has too many outcomes for more than one move")
+        (subject,) = (subject for subject in SUBJECTS if subject.name == "Continual, delta")
+        found = subject.audit(Case(events=1))
+        return Cell(Verdict.AUDITED, "", found.claimed, found.claimed_delta, found.worst_delta, How.FIXED)
     options: dict[str, Any] = {"delta": DELTA, "epsilon": EPSILON_WITH_DELTA[releases]}
     verbs = row.verbs if releases < 3 else ("update",)
     if row.cycles or hasattr(row.kind, "close"):
@@ -127,17 +112,7 @@ def _one_bit_of_life(row: Row, options: dict[str, Any], releases: int) -> Cell:
 def _one_bit(est: Any, claimed: tuple[float, float], cycle: int, scenario: Scenario) -> Cell:
     """The abstract machine: others are in the counts that its releases show, and have too many outputs."""
     split = split_of(est)
-    return measure(lambda coins: OneBit(split, claimed, cycle, coins), scenario, How.MACHINE)
-
-
-def _observer_with_delta(releases: int) -> Cell:
-    if releases > 1:
-        return not_applicable("the noise that stays in its state has too many outcomes for more than one move")
-    (subject,) = (subject for subject in SUBJECTS if subject.name == "Continual, delta")
-    result = subject.audit(Case(events=1))
-    return Cell(
-        Verdict.AUDITED, epsilon=result.claimed, delta=result.claimed_delta, found=result.worst_delta, how=How.FIXED
-    )
+    return measure(lambda coins: holders.OneBit(split, claimed, cycle, coins), scenario, How.MACHINE)
 
 
 # --- groups and categories --------------------------------------------------------------------------------------------
@@ -159,7 +134,7 @@ def _categories(row: Row) -> Cell:
     if "categories" not in row.options:
         return not_applicable("events have no category")
     scenario = Scenario(range(2), 2, verbs=("update", "update_other"))
-    return measure(lambda coins: ByCategory(row.holder(coins, categories=KINDS, universe=2), *KINDS), scenario)
+    return measure(lambda coins: holders.ByCategory(row.holder(coins, categories=KINDS, universe=2), *KINDS), scenario)
 
 
 def _announced(row: Row) -> Cell:
@@ -191,15 +166,15 @@ def _kept(row: Row, holder: Any, verb: str) -> Cell:
 def _folder(row: Row) -> Cell:
     if row.kind is StateFolder:
         return _releases(row, 1)
-    with new_place() as place:
+    with holders.new_place() as place:
         cell = refusal(lambda: StateFolder.holding(row.itself(), Path(place) / "folder", shards=1))
-    return cell or _kept(row, InFolder, "save")
+    return cell or _kept(row, holders.InFolder, "save")
 
 
 def _slots(row: Row) -> Cell:
     if row.container:
         return not_applicable("packed sets are taken by estimators, and by shards")
-    return refusal(lambda: check_kind(row.kind)) or _kept(row, Combined, "layout")
+    return refusal(lambda: check_kind(row.kind)) or _kept(row, holders.Combined, "layout")
 
 
 # --- where bits are drawn anew: in every window, in every cycle -------------------------------------------------------
@@ -223,7 +198,9 @@ def windows(row: Row, times: int, readings: int | None, delta: float | None = No
         stretch=each if readings is None else 0,
         even=delta is not None and counts and bool(readings),
     )
-    return measure(lambda coins: InWindows(Maker(row.build, coins, **options), times, readings), scenario)
+    return measure(
+        lambda coins: holders.InWindows(holders.Maker(row.build, coins, **options), times, readings), scenario
+    )
 
 
 def cycles(row: Row, readings: int | None, delta: float | None = None, **options: Any) -> Cell:
@@ -233,13 +210,13 @@ def cycles(row: Row, readings: int | None, delta: float | None = None, **options
     if delta is not None:
         est = row.build(SeededCoins(0), delta=delta, epsilon=6.0, span="1d", **options)
         scenario = Scenario(range(1), 1, releases=2, readings=readings or 0, verbs=("update", "remove"))
-        return _one_bit(est, claim_for(est, 2, readings), 1, scenario)
+        return _one_bit(est, holders.claim_for(est, 2, readings), 1, scenario)
     est = row.build(SeededCoins(0))
     scenario = Scenario(
         [_with_whole_cycles(est)], 4, releases=2 * est.days, readings=1 if readings is None else readings
     )
-    claimed = claim_for(est, 2, readings)
-    return measure(lambda coins: Holder(row.build(coins), claimed), scenario)
+    claimed = holders.claim_for(est, 2, readings)
+    return measure(lambda coins: holders.Holder(row.build(coins), claimed), scenario)
 
 
 def _with_whole_cycles(est: Any) -> int:
@@ -256,7 +233,7 @@ def _continual(row: Row) -> Cell:
         return _releases(row, 1)
     if row.held is Density and not row.container:
         return measure(
-            lambda coins: with_low_threshold(_observer(Density(1, 8.0, releases=1, coins=coins), None)),
+            lambda coins: holders.with_low_threshold(_observer(Density(1, 8.0, releases=1, coins=coins), None)),
             Scenario(range(1), 1),
         )
     cell = refusal(lambda: Continual(row.itself(), 1.0))
@@ -267,9 +244,13 @@ def _continual(row: Row) -> Cell:
 def _merge(row: Row) -> Cell:
     if "shard" in row.options and not row.container:
         users = Scenario(range(2), 2)
-        return measure(lambda coins: Merged([row.build(coins, universe=2, shard=(i, 2)) for i in range(2)]), users)
+        return measure(
+            lambda coins: holders.Merged([row.build(coins, universe=2, shard=(i, 2)) for i in range(2)]), users
+        )
     cell = refusal(lambda: merge([row.itself(), row.itself()], overlapping=True))
-    return cell or measure(lambda coins: MergedWithAnother(Maker(row.build, coins)), Scenario(range(2), 2))
+    return cell or measure(
+        lambda coins: holders.MergedWithAnother(holders.Maker(row.build, coins)), Scenario(range(2), 2)
+    )
 
 
 def _grow(row: Row) -> Cell:
@@ -277,7 +258,7 @@ def _grow(row: Row) -> Cell:
         return not_applicable("has no grow")
     events = 1 if "up_to" in row.options else 2
     make = Scenario(range(row.users), events, releases=2)
-    return measure(lambda coins: Grown(row.build(coins, releases=2)), make)
+    return measure(lambda coins: holders.Grown(row.build(coins, releases=2)), make)
 
 
 def _clock(row: Row) -> Cell:
@@ -296,8 +277,8 @@ COLUMNS: dict[str, Callable[[Row], Cell]] = {
     "groups": _groups,
     "categories": _categories,
     "announced reading": _announced,
-    "state file": lambda row: _kept(row, InFile, "save"),
-    "pickle": lambda row: _kept(row, Pickled, "to_bytes"),
+    "state file": lambda row: _kept(row, holders.InFile, "save"),
+    "pickle": lambda row: _kept(row, holders.Pickled, "to_bytes"),
     "state folder": _folder,
     "packed slots": _slots,
     "1 window": lambda row: windows(row, 1, 1),
@@ -327,7 +308,7 @@ COLUMNS: dict[str, Callable[[Row], Cell]] = {
 GROUPED = Users(["user0", "user1"], groups=list(KINDS))
 
 
-def _audited(kind: Any, scenario: Scenario, holder: Any = lambda est, _: Holder(est), **options: Any) -> Cell:
+def _audited(kind: Any, scenario: Scenario, holder: Any = lambda est, _: holders.Holder(est), **options: Any) -> Cell:
     """An estimator in a holder."""
     return measure(lambda coins: holder(Row(kind).build(coins, **options), coins), scenario)
 
@@ -337,7 +318,7 @@ def _by_category(holder: Any) -> Cell:
     return _audited(
         Counts,
         Scenario(range(1), 2, verbs=("update", "update_other")),
-        lambda est, coins: ByCategory(holder(est, coins), *KINDS),
+        lambda est, coins: holders.ByCategory(holder(est, coins), *KINDS),
         universe=2,
         categories=KINDS,
     )
@@ -347,8 +328,8 @@ def _windows_by_category(times: int, readings: int) -> Cell:
     """Windows of a `Density` whose users appear in one category, in the other, or in both."""
 
     def make(coins: Coins) -> Any:
-        by = Maker(Row(Density).build, coins, universe=2, categories=KINDS)
-        return ByCategory(InWindows(by, times, readings), *KINDS)
+        by = holders.Maker(Row(Density).build, coins, universe=2, categories=KINDS)
+        return holders.ByCategory(holders.InWindows(by, times, readings), *KINDS)
 
     return measure(make, Scenario(range(1), 3, releases=times, readings=readings, verbs=("update", "update_other")))
 
@@ -356,24 +337,24 @@ def _windows_by_category(times: int, readings: int) -> Cell:
 def _groups_in_windows() -> Cell:
     options = {"universe": GROUPED, "delta": DELTA, "epsilon": 4.0}
     scenario = Scenario(["user0"], 1, releases=1, readings=0)
-    return measure(lambda coins: InWindows(Maker(Row(Density).build, coins, **options), 1, 0), scenario)
+    return measure(lambda coins: holders.InWindows(holders.Maker(Row(Density).build, coins, **options), 1, 0), scenario)
 
 
 def _together(events: int, **options: Any) -> Cell:
-    claimed = claim_together(Row(Density).build(SeededCoins(0), universe=2, **options), 2)
+    claimed = holders.claim_together(Row(Density).build(SeededCoins(0), universe=2, **options), 2)
     scenario = Scenario(range(2), events, together=2)
-    return _audited(Density, scenario, lambda est, _: Holder(est, claimed), universe=2, **options)
+    return _audited(Density, scenario, lambda est, _: holders.Holder(est, claimed), universe=2, **options)
 
 
 MORE: dict[str, Callable[[], Cell]] = {
-    "StateFolder x Counts x categories": lambda: _by_category(InFolder),
-    "state file x Counts x categories": lambda: _by_category(InFile),
-    "packed slots x Counts x categories": lambda: _by_category(Combined),
+    "StateFolder x Counts x categories": lambda: _by_category(holders.InFolder),
+    "state file x Counts x categories": lambda: _by_category(holders.InFile),
+    "packed slots x Counts x categories": lambda: _by_category(holders.Combined),
     "StateFolder x Density x lost shards x 2 releases": lambda: _audited(
-        Density, Scenario(range(2), 3, releases=2), LosingShards, universe=2, releases=2
+        Density, Scenario(range(2), 3, releases=2), holders.LosingShards, universe=2, releases=2
     ),
     "StateFolder x Counts x lost shards x 2 releases": lambda: _audited(
-        Counts, Scenario(range(2), 2, releases=2), LosingShards, universe=2, releases=2
+        Counts, Scenario(range(2), 2, releases=2), holders.LosingShards, universe=2, releases=2
     ),
     "Windows x Density x categories, read once": lambda: _windows_by_category(2, 1),
     "Windows x Density x categories, unread": lambda: _windows_by_category(2, 0),
@@ -381,9 +362,11 @@ MORE: dict[str, Callable[[], Cell]] = {
         Retention, Scenario(["user0"], 1, releases=2), universe=GROUPED, releases=1, delta=DELTA, epsilon=6.0
     ),
     "StateFolder x Counts x groups": lambda: _audited(
-        Counts, Scenario(range(1), 2), InFolder, universe=2, groups=list(KINDS)
+        Counts, Scenario(range(1), 2), holders.InFolder, universe=2, groups=list(KINDS)
     ),
-    "StateFolder x Counts x delta": lambda: _audited(Counts, Scenario(range(1), 2), InFolder, delta=DELTA, epsilon=8.0),
+    "StateFolder x Counts x delta": lambda: _audited(
+        Counts, Scenario(range(1), 2), holders.InFolder, delta=DELTA, epsilon=8.0
+    ),
     "Windows x Density x groups x delta, unread": _groups_in_windows,
     "Windows x Density x 2 releases x delta, read once": lambda: windows(Row(Density), 2, 1, DELTA, releases=2),
     "Windows x Density x 2 releases x delta, unread": lambda: windows(Row(Density), 2, 0, DELTA, releases=2),

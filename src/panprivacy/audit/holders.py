@@ -26,7 +26,7 @@ from panprivacy.privacy import coins as coin_sources
 from panprivacy.privacy.coins import Coins
 from panprivacy.state import load
 from panprivacy.testing import SeededCoins, observed_of, set_coins
-from panprivacy.universe import Ids, Range
+from panprivacy.universe import Range
 
 _IN_MEMORY = "/dev/shm"  # Linux's file system in memory
 
@@ -46,6 +46,13 @@ class Maker:
         return self.build(self.coins, **self.options)
 
 
+def _verb(name: str) -> Any:
+    def verb(self: "Holder", *given: Any) -> Any:
+        return self._call(name, *given)
+
+    return verb
+
+
 class Holder:
     """An estimator by itself: the verbs of a stream, and the stated loss, which is the estimator's own unless given.
 
@@ -57,19 +64,11 @@ class Holder:
         self.claimed_epsilon, self.claimed_delta = claim or claim_of(est)
 
     def _call(self, verb: str, *given: Any) -> Any:
-        return call(self._est, verb, *given)
+        if verb == "release" and hasattr(self._est, "next_release"):
+            verb = "next_release"
+        return getattr(self._est, verb)(*given)
 
-    def update(self, *event: Any) -> None:
-        self._call("update", *event)
-
-    def remove(self, *event: Any) -> None:
-        self._call("remove", *event)
-
-    def rerandomize(self) -> None:
-        self._call("rerandomize")
-
-    def release(self) -> Any:
-        return self._call("release")
+    update, remove, rerandomize, release = map(_verb, ("update", "remove", "rerandomize", "release"))
 
 
 class Stored(Holder):
@@ -85,10 +84,10 @@ class Stored(Holder):
     def _call(self, verb: str, *given: Any) -> Any:
         with new_place() as place:
             put_files(place, self._files)
-            est = self._open(Path(place) / "state")
-            returned = call(est, verb, *given)
-            self._close(est, Path(place) / "state")
-            self._files = files_in(place)
+            self._est = self._open(Path(place) / "state")
+            returned = super()._call(verb, *given)
+            self._close(self._est, Path(place) / "state")
+            self._est, self._files = None, files_in(place)
         return returned
 
     _store: Callable[[Any, Path], None]
@@ -174,19 +173,14 @@ class InWindows(Holder):
         super().__init__(windows, claim_for(windows, times, readings))
         self._now = 0
 
-    def update(self, *event: Any) -> None:
-        self._est.update(*event, time=self._now)
-
-    def remove(self, *event: Any) -> None:
-        self._est.open.remove(*event)
-
-    def rerandomize(self) -> None:
-        self._est.open.rerandomize()
-
-    def release(self) -> Any:
+    def _call(self, verb: str, *given: Any) -> Any:
+        if verb == "update":
+            return self._est.update(*given, time=self._now)
         est: Any = self._est.open
+        if verb != "release":
+            return getattr(est, verb)(*given)
         if est.budget.releases_made + 1 < est.budget.releases:
-            return call(est, "release")
+            return est.next_release()
         self._now += 1
         return self._est.advance(self._now)
 
@@ -203,11 +197,7 @@ class Merged(Holder):
             self._parts = [merge(self._parts)]
         return [getattr(part, verb)(*given) for part in self._parts]
 
-    def update_many(self, ids: Ids) -> None:
-        self._call("update_many", ids)
-
-    def remove_many(self, ids: Ids) -> None:
-        self._call("remove_many", ids)
+    update_many, remove_many = _verb("update_many"), _verb("remove_many")
 
 
 class MergedWithAnother(Holder):
@@ -245,27 +235,19 @@ class ByCategory(Holder):
         super().__init__(est)
         self._one, self._other = one, other
 
-    def update(self, *event: Any) -> None:
-        self._est.update(*event, self._one)
+    def _call(self, verb: str, *given: Any) -> Any:
+        if not verb.startswith(("update", "remove")):
+            return super()._call(verb, *given)
+        category = self._other if "_other" in verb else self._one
+        return getattr(self._est, verb.replace("_other", ""))(*given, category)
 
-    def update_other(self, *event: Any) -> None:
-        self._est.update(*event, self._other)
-
-    def remove(self, *event: Any) -> None:
-        self._est.remove(*event, self._one)
-
-    def remove_other(self, *event: Any) -> None:
-        self._est.remove(*event, self._other)
+    update_other, remove_other = _verb("update_other"), _verb("remove_other")
 
 
 class TwoCategories(ByCategory):
     """The same with batches, for an estimator by itself."""
 
-    def update_many(self, ids: Ids) -> None:
-        self._est.update_many(ids, self._one)
-
-    def update_other_many(self, ids: Ids) -> None:
-        self._est.update_many(ids, self._other)
+    update_many, update_other_many = _verb("update_many"), _verb("update_other_many")
 
 
 class OneBit:
@@ -288,13 +270,6 @@ class OneBit:
         if not self._made:
             self._bit = self._coins.flip(self._split.pair.absent)
         return released
-
-
-def call(est: Any, verb: str, *given: Any) -> Any:
-    """What a verb of a stream returns; a release is the one that is due."""
-    if verb == "release" and hasattr(est, "next_release"):
-        verb = "next_release"
-    return getattr(est, verb)(*given)
 
 
 def claim_for(est: Any, times: int, readings: int | None) -> tuple[float, float]:
@@ -324,7 +299,7 @@ def put_files(folder: str, files: dict[str, bytes]) -> None:
         path.chmod(0o600)
 
 
-class SharedOut(Continual):
+class ObserverByShares(Continual):
     """Continual observation by given shares; it moves as soon as one user more is seen."""
 
     @classmethod

@@ -12,7 +12,7 @@ from typing import Any
 from panprivacy import paper, registry
 from panprivacy.audit.enumeration import exact
 from panprivacy.audit.enumeration.wording import Result
-from panprivacy.audit.holders import Mechanism, Merged, SharedOut, TwoCategories, with_low_threshold
+from panprivacy.audit.holders import Mechanism, Merged, ObserverByShares, TwoCategories, with_low_threshold
 from panprivacy.checks import LargeDelta
 from panprivacy.estimators.actives import ActiveUsers
 from panprivacy.estimators.continual import Continual
@@ -177,7 +177,7 @@ def _continual_with_delta(case: Case, coins: Coins) -> Continual:
     threshold, test, noise = Fraction(1, 2), Fraction(1, 20), Gaussian(Fraction(1))
     beside = float(3 * threshold + test) + loss_of_epochs(test, noise.square, 1, case.delta)
     shares = Shares(case.epsilon, symmetric(case.epsilon - beside), 1, threshold, test, noise, delta=case.delta)
-    return SharedOut.of(shares, 1, coins)
+    return ObserverByShares.of(shares, 1, coins)
 
 
 def _printed(name: str, kind: Any, *, sample: int, least: float = 0.0, **more: Any) -> Subject:

@@ -56,8 +56,7 @@ class FMHash:
 
     def __call__(self, user: int) -> int:
         """``hash(u)``, in 0..bits."""
-        number = (self.multiplier * user + self.offset) % 2**self.bits
-        return (number & -number).bit_length() - 1 if number else self.bits
+        return int(self.levels(np.array([user]))[0])
 
     def levels(self, users: NDArray[np.integer]) -> NDArray[np.uint8]:
         """``hash(u)`` of many users."""

@@ -110,35 +110,33 @@ def contrast_of(a: Weights | None, b: Weights | None) -> tuple[Contrast, Fractio
 def _laid_out(
     hidden: tuple[Hidden, ...],
 ) -> tuple[list[tuple[tuple[int, ...], int]], tuple[tuple[Drawn, ...], ...], Place]:
-    """The values under the noise in each outcome, with the number of its kind of noise; these kinds; and the place."""
-    groups, moved = _groups([list(column) for column in zip(*(one.numbers for one in hidden), strict=True)])
-    if any(isinstance(one.numbers[i].law, RealLaplace) for one in hidden for group in groups for i in group):
-        raise NotImplementedError("a delta is a sum over whole numbers: noise on real numbers is not audited for it")
-    kinds: dict[tuple[Drawn, ...], int] = {}
-    keys = []
-    for one in hidden:
-        values = tuple(
-            sum(int(one.numbers[i].value) for i in group) - by for group, by in zip(groups, moved, strict=True)
-        )
-        noise = tuple(Drawn(one.numbers[group[0]].law, len(group)) for group in groups)
-        keys.append((values, kinds.setdefault(noise, len(kinds))))
-    return keys, tuple(kinds), Place(groups, moved)
+    """The values under the noise in each outcome, with the number of its kind of noise; these kinds; and the place.
 
-
-def _groups(columns: list[list[Noised]]) -> tuple[tuple[tuple[int, ...], ...], tuple[int, ...]]:
-    """The numbers that tell anything, put together where they move alike, and the smallest sum under each group."""
-    alike: dict[object, list[int]] = {}
+    Numbers that tell nothing are left out. Those that move alike are put together.
+    """
+    columns = list(zip(*(one.numbers for one in hidden), strict=True))
     least = [min(int(number.value) for number in column) for column in columns]
+    alike: dict[object, list[int]] = {}
     for i, column in enumerate(columns):
         law = column[0].law
         if any(number != column[0] for number in column):
-            one_gaussian = isinstance(law, Gaussian) and all(
-                number.law is law or number.law == law for number in column
-            )
+            if any(isinstance(number.law, RealLaplace) for number in column):
+                raise NotImplementedError(
+                    "a delta is a sum over whole numbers: noise on real numbers is not audited for it"
+                )
+            one_gaussian = isinstance(law, Gaussian) and all(n.law is law or n.law == law for n in column)
             moves = (law, *(int(number.value) - least[i] for number in column)) if one_gaussian else i
             alike.setdefault(moves, []).append(i)
     groups = tuple(tuple(group) for group in alike.values())
-    return groups, tuple(sum(least[i] for i in group) for group in groups)
+    moved = tuple(sum(least[i] for i in group) for group in groups)
+    kinds: dict[tuple[Drawn, ...], int] = {}
+    keys = []
+    for one in hidden:
+        sums = (sum(int(one.numbers[i].value) for i in group) for group in groups)
+        noise = tuple(Drawn(one.numbers[group[0]].law, len(group)) for group in groups)
+        values = tuple(total - by for total, by in zip(sums, moved, strict=True))
+        keys.append((values, kinds.setdefault(noise, len(kinds))))
+    return keys, tuple(kinds), Place(groups, moved)
 
 
 def divergence(contrast: Contrast, epsilon: float) -> float:
@@ -172,9 +170,10 @@ def region(contrast: Contrast, epsilon: float) -> Region | None:
     likeliest: tuple[int, ...] = ()
     inside: list[int] = []
     outside: list[int] = []
-    for first, a, b in outputs.blocks():
+    for leading, a, b in outputs.blocks():
         likelier = a > growth * b
-        sums = outputs.sums(first)
+        rows, columns = outputs.axes[-2:]
+        sums = sum(leading) + rows[:, np.newaxis] + columns
         outside += _ends(sums[~likelier])
         if not likelier.any():
             continue
@@ -183,8 +182,8 @@ def region(contrast: Contrast, epsilon: float) -> Region | None:
         below.append(float(b[likelier].sum()))
         top = np.where(likelier, a, -1.0)
         if top.max() > best:
-            best, at = float(top.max()), np.unravel_index(int(top.argmax()), top.shape)
-            likeliest = outputs.point(first, (int(at[0]), int(at[1])))
+            best, (row, column) = float(top.max()), np.unravel_index(int(top.argmax()), top.shape)
+            likeliest = (*leading, int(rows[row]), int(columns[column]))[: outputs.numbers]
     if not inside:
         return None
     return Region(
@@ -204,27 +203,24 @@ class _Outputs:
     """All outputs up to the reach, in blocks of the last two numbers, with their likelihoods under both laws."""
 
     def __init__(self, contrast: Contrast) -> None:
-        masses = contrast.masses
-        self._numbers = len(masses[0].values)
-        whole = contrast.whole
-        weights = np.array([[mass.a / whole, mass.b / whole] for mass in masses])
-        self._weights = weights.T
-        kinds = contrast.kinds
-        columns = [[(mass.values[i], kinds[mass.kind][i]) for mass in masses] for i in range(self._numbers)]
-        columns += [[] for _ in range(2 - self._numbers)]  # a number that is always 0
+        masses, kinds, whole = contrast.masses, contrast.kinds, contrast.whole
+        self.numbers = len(masses[0].values)
+        self._weights = np.array([[mass.a / whole, mass.b / whole] for mass in masses]).T
+        columns = [[(mass.values[i], kinds[mass.kind][i]) for mass in masses] for i in range(self.numbers)]
+        columns += [[] for _ in range(2 - self.numbers)]  # a number that is always 0
         reach = [max((_reach(noise) for _, noise in column), default=0) for column in columns]
-        self._axes = [
+        self.axes = [
             np.arange(-far, max((value for value, _ in column), default=0) + far + 1)
             for column, far in zip(columns, reach, strict=True)
         ]
-        if prod(len(axis) for axis in self._axes) > MOST_OUTPUTS:
+        if prod(len(axis) for axis in self.axes) > MOST_OUTPUTS:
             raise TooManyOutcomes(
-                f"{self._numbers} noisy numbers have too many outputs; audit fewer releases or a larger epsilon",
+                f"{self.numbers} noisy numbers have too many outputs; audit fewer releases or a larger epsilon",
                 code="too-many-outputs",
             )
         self._chances = [
             np.array([_chances(noise, axis - value) for value, noise in column] or [np.ones(1)] * len(masses))
-            for column, axis in zip(columns, self._axes, strict=True)
+            for column, axis in zip(columns, self.axes, strict=True)
         ]
         self.beyond = fsum(
             mass.a / whole * _beyond(noise, far)
@@ -235,20 +231,10 @@ class _Outputs:
     def blocks(self) -> Iterator[tuple[tuple[int, ...], Reals, Reals]]:
         """All numbers but the last two, and the likelihoods of those two under either law."""
         *leading, rows, columns = self._chances
-        for first in product(*(range(len(axis)) for axis in self._axes[:-2])):
-            so_far = prod((chances[:, i] for chances, i in zip(leading, first, strict=True)), start=np.ones(len(rows)))
+        for places in product(*(range(len(axis)) for axis in self.axes[:-2])):
+            so_far = prod((chances[:, i] for chances, i in zip(leading, places, strict=True)), start=np.ones(len(rows)))
             a, b = ((weights * so_far * rows.T) @ columns for weights in self._weights)
-            yield first, a, b
-
-    def sums(self, first: tuple[int, ...]) -> NDArray[np.int64]:
-        """What the numbers of a block add up to."""
-        leading = sum(int(axis[i]) for axis, i in zip(self._axes, first, strict=False))
-        return np.asarray(leading + self._axes[-2][:, np.newaxis] + self._axes[-1])
-
-    def point(self, first: tuple[int, ...], last: tuple[int, int]) -> tuple[int, ...]:
-        """The numbers at one place of a block."""
-        places = (*first, *last)
-        return tuple(int(axis[i]) for axis, i in zip(self._axes, places, strict=True))[: self._numbers]
+            yield tuple(int(axis[i]) for axis, i in zip(self.axes, places, strict=False)), a, b
 
 
 def _reach(noise: Drawn, beyond: float = _BEYOND) -> int:
@@ -419,12 +405,9 @@ class Watcher:
     def smallest_delta(self, epsilon: float, releases: int, readings: int = 1, *, stretch: int = 0) -> float:
         """The smallest delta that holds with this epsilon, never too small."""
         start = self._machine.start
-        states = tuple(sorted({move.state for move in start.each}))
-        first = np.zeros((1, len(states)))
-        for move in start.each:
-            first[0, states.index(move.state)] += move.share / start.whole
+        states = tuple(move.state for move in start.each)
+        first = np.array([[move.share / start.whole for move in start.each]])
         self._growth = exp(epsilon) * (1 - _MARGIN)
-        self.left_out = 0.0
         found = self._value(first * (1 + _MARGIN), first, states, Left(releases, readings, stretch=stretch))
         return min(float(found[0]) + releases * self.left_out, 1.0)
 
@@ -513,18 +496,27 @@ class Watcher:
 
     def _sight(self, found: list[tuple[int, int, tuple[Noised, ...], float]], states: int) -> Seen:
         after = tuple(sorted({to for _, to, _, _ in found}))
-        columns = list(zip(*(numbers for _, _, numbers, _ in found), strict=True))
-        told = [i for i, column in enumerate(columns) if any(number.value != column[0].value for number in column)]
-        axes = [_axis(columns[i]) for i in told]
-        self.left_out = max(self.left_out, len(told) * 2 * exp(-_UNFOLLOWED))
-        outputs = int(np.prod([len(axis) for axis in axes]))
-        weights = np.zeros((states, outputs, len(after)))
+        axes: dict[int, NDArray[np.int64]] = {}
+        for i, column in enumerate(zip(*(numbers for _, _, numbers, _ in found), strict=True)):
+            values = [int(number.value) for number in column]
+            if min(values) < max(values):  # else it tells nothing
+                if not isinstance(column[0].law, Gaussian):
+                    raise NotImplementedError("a delta is audited for discrete Gaussian noise")
+                reach = _reach(Drawn(column[0].law, 1), _UNFOLLOWED)
+                axes[i] = np.arange(min(values) - reach, max(values) + reach + 1)
+        self.left_out = max(self.left_out, len(axes) * 2 * exp(-_UNFOLLOWED))
+        weights = np.zeros((states, prod(len(axis) for axis in axes.values()), len(after)))
         for state, to, numbers, share in found:
             chances = np.ones(1)
-            for i, axis in zip(told, axes, strict=True):
+            for i, axis in axes.items():
                 chances = np.outer(chances, _chances(Drawn(numbers[i].law, 1), axis - int(numbers[i].value))).ravel()
             weights[state, :, after.index(to)] += share * chances
-        return Seen(after, weights, _common_law(weights))
+        # The law of the next state may be the same from every state and after every output.
+        laws = weights.reshape(-1, len(after))
+        laws = laws[laws.sum(axis=1) > 0]
+        laws /= laws.sum(axis=1, keepdims=True)
+        same = len(after) > 1 and np.allclose(laws, laws[0], rtol=1e-12, atol=1e-15)
+        return Seen(after, weights, laws[0] if same else None)
 
 
 def _sums(rows: Reals) -> Reals:
@@ -533,20 +525,3 @@ def _sums(rows: Reals) -> Reals:
     for column in range(1, rows.shape[1]):
         total += rows[:, column]
     return total
-
-
-def _common_law(weights: Reals) -> Reals | None:
-    """The law of the next state, if it is the same from every state and after every output."""
-    laws = weights.reshape(-1, weights.shape[-1])
-    laws = laws[laws.sum(axis=1) > 0]
-    laws /= laws.sum(axis=1, keepdims=True)
-    return laws[0] if len(laws[0]) > 1 and np.allclose(laws, laws[0], rtol=1e-12, atol=1e-15) else None
-
-
-def _axis(column: Sequence[Noised]) -> NDArray[np.int64]:
-    law = column[0].law
-    if not isinstance(law, Gaussian):
-        raise NotImplementedError("a delta is audited for discrete Gaussian noise")
-    reach = _reach(Drawn(law, 1), _UNFOLLOWED)
-    values = [int(number.value) for number in column]
-    return np.arange(min(values) - reach, max(values) + reach + 1)

@@ -11,7 +11,7 @@ reals, is therefore found where each o_i equals one of the values v_i.
 largest of all timelines.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from decimal import Context, Decimal
 from fractions import Fraction
@@ -155,7 +155,10 @@ def _candidates(laws: Sequence[Weights], field: _Field, beyond: Decimal) -> Sequ
 def _likelihood(law: Weights, field: _Field, at: int) -> Decimal:
     """Probability, or density, of the numbers seen, to 50 digits."""
     if at not in field.factors:
-        field.factors[at] = {hidden: tuple(_factors(hidden, field, at)) for hidden in field.hidden}
+        point = field.points[at]
+        field.factors[at] = {
+            hidden: tuple(map(_factor, hidden.numbers, point, field.slowest)) for hidden in field.hidden
+        }
     factors, total = field.factors[at], Decimal(0)
     for hidden, share in law.shares.items():
         term = Decimal(share)
@@ -165,18 +168,16 @@ def _likelihood(law: Weights, field: _Field, at: int) -> Decimal:
     return _CONTEXT.divide(total, Decimal(law.whole))
 
 
-def _factors(hidden: Hidden, field: _Field, at: int) -> Iterator[Decimal]:
-    """The chance, or density, of each number seen, over what is hidden.
+def _factor(number: Noised, seen: Fraction | Decimal, slowest: Fraction) -> Decimal:
+    """The chance, or density, of a number seen, over what is hidden.
 
     At a far end it is the limit of it over ``exp(-slowest * |o|)``: only the widest noise gets there.
     """
-    for number, seen, slowest in zip(hidden.numbers, field.points[at], field.slowest, strict=True):
-        if isinstance(seen, Fraction):
-            yield _noise(number.rate, -abs(seen - number.value), number.whole)
-        elif number.rate == slowest:
-            yield _noise(number.rate, number.value if seen > 0 else -number.value, number.whole)
-        else:
-            yield Decimal(0)
+    if isinstance(seen, Fraction):
+        return _noise(number.rate, -abs(seen - number.value), number.whole)
+    if number.rate == slowest:
+        return _noise(number.rate, number.value if seen > 0 else -number.value, number.whole)
+    return Decimal(0)
 
 
 @lru_cache(maxsize=2**16)

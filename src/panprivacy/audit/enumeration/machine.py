@@ -73,17 +73,32 @@ def freeze(thing: Any, seen: Seen | None = None) -> Frozen:
         if id(thing) in seen:
             return ("again", seen[id(thing)][0])
         seen[id(thing)] = (len(seen), thing)
-    return (kind.__qualname__, *_content(kind)(thing, seen))
+    content, _ = _handling(kind)
+    return (kind.__qualname__, *content(thing, seen))
 
 
-@cache
-def _content(kind: Any) -> Callable[[Any, Seen], tuple[Frozen, ...]]:
-    """How to list what an object of this type holds."""
-    for kinds, content in _CONTENTS:
-        if issubclass(kind, kinds):
-            return content
-    # An object of compiled code is what it would be pickled as.
-    return _named if is_plain(kind) else lambda thing, seen: (freeze(thing.__reduce_ex__(4), seen),)
+def clone(thing: Any, made: Seen | None = None) -> Any:
+    """Copy a memory whole, sharing nothing that can change, so that a call on the copy leaves the original be.
+
+    Unlike `copy.deepcopy` it asks no `__reduce__`, which may save less than there is, and it can copy locks and
+    views of arrays. The coin source is shared.
+    """
+    kind: Any = type(thing)
+    _, make = _handling(kind)
+    if make is None:
+        return thing
+    made = {} if made is None else made
+    if id(thing) not in made:
+        made[id(thing)] = (make(thing, made), thing)
+    return made[id(thing)][0]
+
+
+def tombstones(members: set[Any] | frozenset[Any]) -> int:
+    """How many cells in the table behind a set are marked as "somebody was here": a removal leaves such a mark."""
+    if sys.implementation.name != "cpython":
+        return 0
+    fill = ctypes.c_ssize_t.from_address(id(members) + object.__basicsize__).value  # cells in use, dead ones included
+    return fill - len(members)
 
 
 def _named(thing: object, seen: Seen) -> tuple[Frozen, ...]:
@@ -95,14 +110,6 @@ def _items(thing: Any, seen: Seen) -> tuple[Frozen, ...]:
     return (*[freeze(item, seen) for item in pairs], *_named(thing, seen))
 
 
-def tombstones(members: set[Any] | frozenset[Any]) -> int:
-    """How many cells in the table behind a set are marked as "somebody was here": a removal leaves such a mark."""
-    if sys.implementation.name != "cpython":
-        return 0
-    fill = ctypes.c_ssize_t.from_address(id(members) + object.__basicsize__).value  # cells in use, dead ones included
-    return fill - len(members)
-
-
 def _members(thing: Any, seen: Seen) -> tuple[Frozen, ...]:
     # The table behind a set tells more than its members: the order they stand in, how large it was, who was removed.
     return (sys.getsizeof(thing), tombstones(thing), *_items(thing, seen))
@@ -111,62 +118,6 @@ def _members(thing: Any, seen: Seen) -> tuple[Frozen, ...]:
 def _array(thing: Any, seen: Seen) -> tuple[Frozen, ...]:
     content = freeze(thing.tolist(), seen) if thing.dtype.hasobject else thing.tobytes()
     return thing.dtype.str, thing.shape, content
-
-
-_CONTENTS: tuple[tuple[tuple[type, ...], Callable[[Any, Seen], tuple[Frozen, ...]]], ...] = (
-    ((EveryOutcome, *LOCKS), lambda thing, seen: ()),  # noqa: ARG005
-    ((FunctionType,), lambda thing, seen: (without_closure(thing).__qualname__,)),  # noqa: ARG005
-    ((*ATOMS, *CODE), lambda thing, seen: (repr(thing),)),  # noqa: ARG005 (1, True and 1.0 compare equal)
-    ((np.ndarray,), _array),
-    ((np.generic,), lambda thing, seen: (thing.dtype.str, freeze(thing.item(), seen))),
-    ((bytearray, memoryview), lambda thing, seen: (bytes(thing),)),  # noqa: ARG005
-    ((set, frozenset), _members),
-    ((dict, list, tuple, deque), _items),
-    (METHODS, lambda thing, seen: (thing.__name__, freeze(thing.__self__, seen))),
-)
-
-_UNSHARED = (*ATOMS, *CODE, *METHODS, tuple, frozenset)
-"""What cannot change: whether two equal ones are one object is the interpreter's affair."""
-
-
-@cache
-def is_plain(kind: Any) -> bool:
-    """Whether the attributes are all there is: an ordinary object of a class written in Python."""
-    made_in_python = kind.__flags__ & (1 << 9)  # Py_TPFLAGS_HEAPTYPE
-    keeps_own_state = getattr(kind, "__getstate__", None) is not getattr(object, "__getstate__", None)
-    return bool(made_in_python) and kind.__new__ is object.__new__ and not keeps_own_state
-
-
-def without_closure(function: FunctionType) -> FunctionType:
-    """The function, refused if it could carry state."""
-    if function.__closure__:
-        raise TypeError(f"{function.__qualname__} may hide state in its closure, where the auditor cannot follow")
-    return function
-
-
-def clone(thing: Any, made: Seen | None = None) -> Any:
-    """Copy a memory whole, sharing nothing that can change, so that a call on the copy leaves the original be.
-
-    Unlike `copy.deepcopy` it asks no `__reduce__`, which may save less than there is, and it can copy locks and
-    views of arrays. The coin source is shared.
-    """
-    kind: Any = type(thing)
-    make = _copier(kind)
-    if make is None:
-        return thing
-    made = {} if made is None else made
-    if id(thing) not in made:
-        made[id(thing)] = (make(thing, made), thing)
-    return made[id(thing)][0]
-
-
-@cache
-def _copier(kind: Any) -> Callable[[Any, Seen], Any] | None:
-    """How to copy an object of this type; None for what cannot change."""
-    for kinds, make in _COPIERS:
-        if issubclass(kind, kinds):
-            return make
-    return _copy_plain if is_plain(kind) else lambda thing, made: copy.deepcopy(thing)  # noqa: ARG005
 
 
 def _copy_plain(thing: Any, made: Seen) -> Any:
@@ -202,19 +153,54 @@ def _copy_method(method: Any, made: Seen) -> Any:
     return MethodType(method.__func__, owner) if isinstance(method, MethodType) else getattr(owner, method.__name__)
 
 
-_COPIERS: tuple[tuple[tuple[type, ...], Callable[[Any, Seen], Any] | None], ...] = (
-    ((*ATOMS, frozenset, np.generic, EveryOutcome), None),
-    ((FunctionType,), lambda thing, made: without_closure(thing)),  # noqa: ARG005
-    (CODE, None),
-    ((type(RLock()),), lambda thing, made: RLock()),  # noqa: ARG005
-    (LOCKS, lambda thing, made: Lock()),  # noqa: ARG005
-    ((np.ndarray,), _copy_array),
-    ((memoryview,), lambda thing, made: memoryview(clone(thing.obj, made)).cast("B").cast(thing.format)),
-    ((bytearray, set), lambda thing, made: copy.copy(thing)),  # noqa: ARG005
-    ((tuple,), lambda thing, made: tuple.__new__(type(thing), [clone(item, made) for item in thing])),
-    ((dict, list, deque), _copy_container),
-    (METHODS, _copy_method),
+def _without_closure(function: FunctionType) -> FunctionType:
+    """The function, refused if it could carry state."""
+    if function.__closure__:
+        raise TypeError(f"{function.__qualname__} may hide state in its closure, where the auditor cannot follow")
+    return function
+
+
+Handling: TypeAlias = tuple[Callable[[Any, Seen], tuple[Frozen, ...]], Callable[[Any, Seen], Any] | None]
+"""How to list what an object holds, and how to copy it; None for what cannot change."""
+
+_HANDLING: tuple[tuple[tuple[type, ...], Handling], ...] = (
+    ((EveryOutcome,), (lambda *_: (), None)),
+    ((type(RLock()),), (lambda *_: (), lambda *_: RLock())),
+    (LOCKS, (lambda *_: (), lambda *_: Lock())),
+    (
+        (FunctionType,),
+        (lambda thing, _: (_without_closure(thing).__qualname__,), lambda thing, _: _without_closure(thing)),
+    ),
+    ((*ATOMS, *CODE), (lambda thing, _: (repr(thing),), None)),  # 1, True and 1.0 compare equal
+    ((np.ndarray,), (_array, _copy_array)),
+    ((np.generic,), (lambda thing, seen: (thing.dtype.str, freeze(thing.item(), seen)), None)),
+    ((bytearray,), (lambda thing, _: (bytes(thing),), lambda thing, _: copy.copy(thing))),
+    (
+        (memoryview,),
+        (lambda thing, _: (bytes(thing),), lambda x, made: memoryview(clone(x.obj, made)).cast("B").cast(x.format)),
+    ),
+    ((frozenset,), (_members, None)),
+    ((set,), (_members, lambda thing, _: copy.copy(thing))),
+    ((tuple,), (_items, lambda thing, made: tuple.__new__(type(thing), [clone(item, made) for item in thing]))),
+    ((dict, list, deque), (_items, _copy_container)),
+    (METHODS, (lambda thing, seen: (thing.__name__, freeze(thing.__self__, seen)), _copy_method)),
 )
+
+_UNSHARED = (*ATOMS, *CODE, *METHODS, tuple, frozenset)
+"""What cannot change: whether two equal ones are one object is the interpreter's affair."""
+
+
+@cache
+def _handling(kind: Any) -> Handling:
+    for kinds, handling in _HANDLING:
+        if issubclass(kind, kinds):
+            return handling
+    made_in_python = kind.__flags__ & (1 << 9)  # Py_TPFLAGS_HEAPTYPE
+    keeps_own_state = getattr(kind, "__getstate__", None) is not getattr(object, "__getstate__", None)
+    if made_in_python and kind.__new__ is object.__new__ and not keeps_own_state:
+        return _named, _copy_plain  # its attributes are all there is
+    # An object of compiled code is what it would be pickled as.
+    return lambda thing, seen: (freeze(thing.__reduce_ex__(4), seen),), lambda thing, _: copy.deepcopy(thing)
 
 
 Make: TypeAlias = Callable[[Coins], Any]
@@ -281,7 +267,7 @@ class Machine:
         self.returned: dict[Frozen, str] = {}
         """What releases returned, as it prints."""
         self.estimators: list[Any] = []  # one in each state, to be copied and never called
-        self._known: dict[tuple[int, Step], Moves] = {}
+        self.moves = cache(self._make_moves)
         self._coins = EveryOutcome(reach)
         self.most_outcomes = 1
         """Ways in which a single event can go, at most, so far."""
@@ -306,15 +292,13 @@ class Machine:
         """The call that makes a release: of an estimator with several kinds of release, the one that is due."""
         return Step(next((verb for verb in ("next_release", "release") if self.can(verb)), "estimate"))
 
-    def moves(self, state: int, step: Step) -> Moves:
+    def _make_moves(self, state: int, step: Step) -> Moves:
         """What a call does to a state."""
-        key = state, step
-        if key not in self._known:
-            publishes = not step.users and step.verb != "rerandomize"
-            self._known[key] = self._enumerate(lambda: self._call(state, step), publishes=publishes)
-            if len(step.users) == 1:
-                self.most_outcomes = max(self.most_outcomes, self._coins.walked)
-        return self._known[key]
+        publishes = not step.users and step.verb != "rerandomize"
+        moves = self._enumerate(lambda: self._call(state, step), publishes=publishes)
+        if len(step.users) == 1:
+            self.most_outcomes = max(self.most_outcomes, self._coins.walked)
+        return moves
 
     def after(self, state: int, steps: Sequence[Step]) -> dict[int, Fraction]:
         """The law of the state after several calls."""
