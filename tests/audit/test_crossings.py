@@ -8,8 +8,19 @@ import pytest
 import panprivacy
 from command_line import invoke
 from panprivacy.audit import crossings
-from panprivacy.audit.crossing_cells import Cell, Row, Scenario, Verdict, measure, rows
-from panprivacy.audit.crossings import COLUMNS, MORE, Filled, line_of, title_of
+from panprivacy.audit.crossings import (
+    COLUMNS,
+    MORE,
+    Cell,
+    Filled,
+    Row,
+    Scenario,
+    Verdict,
+    line_of,
+    measure,
+    rows,
+    title_of,
+)
 from panprivacy.audit.holders import OneBit
 from panprivacy.estimators.density import Density
 from panprivacy.testing import SeededCoins, refused, split_of

@@ -67,7 +67,7 @@ def test_what_shows_only_after_events_of_others_is_found() -> None:
     laws = Laws(Machine(lambda coins: planted.Sleeper(2, PAIR, RATE, coins), range(2)))
     judge = Judge(laws)
     search = Search(laws, Streams(2), ("update",), False, judge.hear, judge.is_certain)
-    search.around(0, Left(releases=0, readings=1))
+    search.around((0,), Left(releases=0, readings=1))
 
     assert judge.is_certain()
     assert judge.worst is not None

@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from panprivacy.audit.crossing_cells import Cell, Row, Scenario, measure
-from panprivacy.audit.crossings import COLUMNS, DELTA, MORE, windows
+from panprivacy.audit.crossings import COLUMNS, DELTA, MORE, Cell, Row, Scenario, measure, windows
 from panprivacy.audit.holders import InWindows, LosingShards, Maker
 from panprivacy.estimators.counts import Counts
 from panprivacy.estimators.density import Density

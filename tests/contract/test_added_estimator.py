@@ -8,8 +8,7 @@ from contracted import described
 import panprivacy as pp
 from panprivacy import registry
 from panprivacy.audit import interference
-from panprivacy.audit.crossing_cells import Verdict, rows
-from panprivacy.audit.crossings import COLUMNS
+from panprivacy.audit.crossings import COLUMNS, Verdict, rows
 from panprivacy.audit.memory import scenarios
 from panprivacy.audit.memory.estimators import parts_of
 from panprivacy.audit.subjects import Case, subjects

@@ -8,7 +8,6 @@ import os
 import pickle
 import tempfile
 from collections.abc import Callable
-from math import expm1
 from pathlib import Path
 from typing import Any, Self
 
@@ -276,12 +275,6 @@ def claim_for(est: Any, times: int, readings: int | None) -> tuple[float, float]
     """Epsilon and delta that windows, or an estimator with cycles, state for this many of them and readings."""
     stated = est.delta_of if hasattr(est, "delta_of") else est.delta
     return est.loss(times, readings=readings), float(stated(times, readings=readings))
-
-
-def claim_together(est: Any, users: int) -> tuple[float, float]:
-    """What k users who act as one lose: k times epsilon, ``delta * (e^(k*epsilon) - 1) / (e^epsilon - 1)``."""
-    epsilon, delta = claim_of(est)
-    return users * epsilon, delta * expm1(users * epsilon) / expm1(epsilon)
 
 
 def files_in(folder: str) -> dict[str, bytes]:

@@ -5,7 +5,7 @@ numbers; half of the rows choose the event that tells the streams apart best, an
 probabilities.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import product
@@ -288,21 +288,27 @@ def sampled(
     return Bound(float(bound[0]), claimed, confidence, len(rest.a), event.name, likelier, hits)
 
 
+def _calls(stream: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
+    """Markers of nobody; verbs, and whom they are about: a user, or a batch of them."""
+    for item in stream:
+        if item is READ or item is RELEASE or item is REDRAW:
+            yield item, _NOBODY
+        else:
+            yield ("remove", item.user) if isinstance(item, Removal) else ("update", item)
+
+
 def _play(est: Any, stream: Sequence[Any]) -> tuple[list[Snapshot], list[Snapshot]]:
     """Feed one stream, and return what was seen: states, and releases."""
     states, releases = [], []
-    for item in stream:
-        if item is READ:
+    for call, what in _calls(stream):
+        if call is READ:
             states.append(snapshot(est))
-        elif item is RELEASE:
+        elif call is RELEASE:
             releases.append(snapshot(est.release() if hasattr(est, "release") else est.estimate()))
-        elif item is REDRAW:
+        elif call is REDRAW:
             est.rerandomize()
         else:
-            removed = isinstance(item, Removal)
-            what = item.user if removed else item
-            name = ("remove" if removed else "update") + ("_many" if _is_batch(what) else "")
-            getattr(est, name)(what)
+            getattr(est, call + "_many" if _is_batch(what) else call)(what)
     return states, releases
 
 
@@ -315,7 +321,10 @@ def _laid_out(shots: Sequence[tuple[list[Snapshot], list[Snapshot]]], runs: int)
 
 
 def _check_adjacent(stream_a: Sequence[Any], stream_b: Sequence[Any]) -> None:
-    a, b = (list(_tokens(stream)) for stream in (stream_a, stream_b))
+    a, b = (
+        [(call, user) for call, what in _calls(stream) for user in (what if _is_batch(what) else [what])]
+        for stream in (stream_a, stream_b)
+    )
     differ = next((i for i, pair in enumerate(zip(a, b, strict=False)) if pair[0] != pair[1]), min(len(a), len(b)))
     for _, user in [*a[differ : differ + 1], *b[differ : differ + 1]]:
         if user is not _NOBODY and [x for x in a if x[1] != user] == [x for x in b if x[1] != user]:
@@ -323,17 +332,6 @@ def _check_adjacent(stream_a: Sequence[Any], stream_b: Sequence[Any]) -> None:
     raise InvalidValue(
         "the streams must be the same once one user's events are deleted, and not the same before", code="audit-streams"
     )
-
-
-def _tokens(stream: Sequence[Any]) -> Iterable[tuple[Any, Any]]:
-    """Single events, and markers as events without a user."""
-    for item in stream:
-        if item is READ or item is RELEASE or item is REDRAW:
-            yield item, _NOBODY
-            continue
-        removed = isinstance(item, Removal)
-        what = item.user if removed else item
-        yield from ((removed, user) for user in (what if _is_batch(what) else [what]))
 
 
 def _is_batch(what: Any) -> bool:

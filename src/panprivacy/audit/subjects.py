@@ -86,30 +86,16 @@ class Subject:
         """Whether more than one release can be planned; if not, its claim is for one."""
         return not self.one_release and not {"releases", "observations"}.isdisjoint(options_of(self.kind))
 
-    @property
-    def beside(self) -> int:
-        """Releases beside the planned ones: of a cohort, or of one more day."""
-        return int(hasattr(self.kind, "close") or hasattr(self.kind, "advance"))
-
-    @property
-    def deletes(self) -> bool:
-        """Whether users can be removed."""
-        return getattr(self.kind, "TRAITS", Traits()).removes and not hasattr(self.kind, "close")
-
-    @property
-    def redraws(self) -> bool:
-        """Whether announced readings can be planned."""
-        return "intrusions" in options_of(self.kind)
-
     def audit(self, case: Case) -> Result:
         """Find the exact worst-case loss under a case, as far as the estimator can follow it."""
+        options, two_periods = options_of(self.kind), hasattr(self.kind, "close")
         case = replace(
             case,
             epsilon=max(case.epsilon, self.least),
             events=max(case.events, self.shortest),
-            deletions=case.deletions and self.deletes,
+            deletions=case.deletions and getattr(self.kind, "TRAITS", Traits()).removes and not two_periods,
             releases=max(case.releases, self.plans) if self.releases else 1,
-            intrusions=max(case.intrusions, self.announced) if self.redraws else 0,
+            intrusions=max(case.intrusions, self.announced) if "intrusions" in options else 0,
             delta=self.delta,
         )
         verbs = [verb + which for verb in ("update", "remove")[: 1 + case.deletions] for which in ("", "_other")]
@@ -120,7 +106,7 @@ class Subject:
                 lambda coins: self.build(case, coins),
                 self.ids(case.users),
                 min(case.events, self.longest),
-                releases=case.releases + self.beside,
+                releases=case.releases + (two_periods or hasattr(self.kind, "advance")),  # a cohort, or one more day
                 intrusions=case.intrusions,
                 deletions=case.deletions,
                 readings=self.readings,

@@ -25,7 +25,7 @@ from panprivacy.experiments import claims
 from panprivacy.experiments.cells import FULL, Cell, Scale
 from panprivacy.experiments.claims import Claim, Of, Verdict
 from panprivacy.experiments.figures import STUDIES
-from panprivacy.experiments.study import DATA, PICTURES, Frames, Study, save
+from panprivacy.experiments.study import DATA, PICTURES, Study, save
 
 _STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 68rem; margin: 2rem auto; padding: 0 1rem; color: #1a1a1a; }
@@ -155,10 +155,6 @@ class Store:
         key = f"{cell!r} seed={self.seed} code={self.code}"
         return self.folder / f"{type(cell).__name__.lower()}-{hashlib.sha256(key.encode()).hexdigest()[:24]}.parquet"
 
-    def has(self, cell: Cell) -> bool:
-        """Whether a cell is finished."""
-        return self.path(cell).exists()
-
     def finish(self, cell: Cell) -> None:
         """Compute a cell and keep it; the file appears whole or not at all."""
         table = cell.compute(self.seed)
@@ -179,38 +175,6 @@ class Store:
             except pl.exceptions.PolarsError as error:
                 raise InvalidValue(f"{path} is damaged; delete it and run again", code="damaged-results") from error
         return pl.concat(tables)
-
-
-def compute(cells: Sequence[Cell], store: Store, jobs: int, done: Callable[[Cell], None]) -> None:
-    """Compute those cells that the store does not have; `done` is called for every cell, first for those it has.
-
-    Interrupted (Ctrl-C), it keeps finished cells, and finishes cells under way.
-    """
-    store.folder.mkdir(parents=True, exist_ok=True)
-    missing = []
-    for cell in cells:
-        if store.has(cell):
-            done(cell)
-        else:
-            missing.append(cell)
-    # By hash, that is at random: quick and slow cells then alternate, and the time left can be told from the start.
-    missing.sort(key=store.path)
-    if jobs == 1:
-        for cell in missing:
-            store.finish(cell)
-            done(cell)
-        return
-    # Processes start afresh: a fork would copy the threads of Polars in whatever state they are. Interrupts are left
-    # to the parent.
-    fresh = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(min(jobs, len(missing)) or 1, fresh, signal.signal, (signal.SIGINT, signal.SIG_IGN))
-    try:
-        waiting = {pool.submit(store.finish, cell): cell for cell in missing}
-        for future in as_completed(waiting):
-            future.result()
-            done(waiting[future])
-    finally:
-        pool.shutdown(cancel_futures=True)
 
 
 @dataclass(frozen=True)
@@ -249,12 +213,47 @@ class Reproduction:
         return list(dict.fromkeys(cell for study in self.studies for cell in study.cells(self.scale)))
 
     def compute(self, jobs: int = 1, done: Callable[[Cell], None] | None = None) -> None:
-        """Compute the cells that are missing; `done` is called for every cell, old or new."""
-        compute(self.cells, self._store, jobs, done or (lambda cell: None))  # noqa: ARG005 (no listener)
+        """Compute the cells that are missing; `done` is called for every cell, first for those that are there.
+
+        Interrupted (Ctrl-C), it keeps finished cells, and finishes cells under way.
+        """
+        store, done = self._store, done or (lambda _: None)
+        store.folder.mkdir(parents=True, exist_ok=True)
+        missing = []
+        for cell in self.cells:
+            if store.path(cell).exists():
+                done(cell)
+            else:
+                missing.append(cell)
+        # By hash, that is at random: quick and slow cells then alternate, and the time left can be told from the start.
+        missing.sort(key=store.path)
+        if jobs == 1:
+            for cell in missing:
+                store.finish(cell)
+                done(cell)
+            return
+        # Processes start afresh: a fork would copy the threads of Polars in whatever state they are. Interrupts are
+        # left to the parent.
+        fresh = multiprocessing.get_context("spawn")
+        pool = ProcessPoolExecutor(min(jobs, len(missing)) or 1, fresh, signal.signal, (signal.SIGINT, signal.SIG_IGN))
+        try:
+            waiting = {pool.submit(store.finish, cell): cell for cell in missing}
+            for future in as_completed(waiting):
+                future.result()
+                done(waiting[future])
+        finally:
+            pool.shutdown(cancel_futures=True)
 
     def tables(self) -> dict[int, pl.DataFrame]:
         """The data of each figure."""
-        return {study.number: study.table(self._frames(study), self.scale) for study in self.studies}
+        tables = {}
+        for study in self.studies:
+            kinds: dict[type[Cell], list[Cell]] = {}
+            for cell in study.cells(self.scale):
+                kinds.setdefault(type(cell), []).append(cell)
+            frames = {kind: self._store.load(cells) for kind, cells in kinds.items()}
+            tables[study.number] = study.table(frames, self.scale)
+        return tables
 
     def write(self, drawn: Callable[[Study], None] | None = None) -> list[Claim]:
         """Write data, pictures, claims and report, and return the claims; `drawn` is called for every picture."""
@@ -272,12 +271,6 @@ class Reproduction:
     @property
     def _store(self) -> Store:
         return Store(self.out / "cells", self.seed)
-
-    def _frames(self, study: Study) -> Frames:
-        kinds: dict[type[Cell], list[Cell]] = {}
-        for cell in study.cells(self.scale):
-            kinds.setdefault(type(cell), []).append(cell)
-        return {kind: self._store.load(cells) for kind, cells in kinds.items()}
 
 
 def failed(found: list[Claim]) -> list[Claim]:

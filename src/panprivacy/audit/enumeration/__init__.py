@@ -121,7 +121,7 @@ def exact(
         searches = [Search(laws, tree, verbs, batched, judge.hear, judge.is_certain) for tree in trees]
         # What the state alone gives away is searched first: it makes the plainer witness.
         for made, search, user in product(sorted({0, releases}), searches, range(len(machine.users))):
-            search.around(user, Left(made, readings, redraws=intrusions, per_redraw=readings))
+            search.around((user,), Left(made, readings, redraws=intrusions, per_redraw=readings))
     return _result(judge, machine, claimed, claimed_delta)
 
 

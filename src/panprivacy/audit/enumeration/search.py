@@ -114,10 +114,9 @@ class Search:
     enough: Callable[[], bool]
     """Whether the search may stop, since nothing worse can come."""
 
-    def around(self, user: int | tuple[int, ...], left: Left) -> None:
-        """Walk over every timeline on which the events of this user, or of these, are the ones that differ."""
+    def around(self, own: tuple[int, ...], left: Left) -> None:
+        """Walk over every timeline on which the events of these users are the ones that differ."""
         people = range(len(self.laws.machine.users))
-        own = user if isinstance(user, tuple) else (user,)
         self._own = [Step(verb, (one,)) for verb in self.verbs for one in own]
         self._others = [Step(verb, (other,)) for verb in self.verbs for other in people if other not in own]
         self._visited: set[tuple[frozenset[Beginning], Left]] = set()
