@@ -37,7 +37,6 @@ from panprivacy.estimators.windows import Windows
 from panprivacy.folder import StateFolder
 from panprivacy.folder.ledger import check_kind
 from panprivacy.paper import FixedLevelPPDS
-from panprivacy.privacy import exact as arithmetic
 from panprivacy.privacy.coins import Coins
 from panprivacy.registry import options_of
 from panprivacy.slots.parts import phase_reset_on
@@ -255,7 +254,7 @@ def measure(make: Make, scenario: Scenario, how: How = How.CODE) -> Cell:
             search = Search(laws, Streams(scenario.events), scenario.verbs, False, judge.hear, judge.is_certain)
             left = Left(scenario.releases, scenario.readings, stretch=scenario.stretch)
             search.around(tuple(range(scenario.together)), left)
-            found = arithmetic.round_up(judge.loss) if judge.settled else inf
+            found = judge.loss_at(0) if judge.settled else inf
         else:
             result = exact(
                 make,

@@ -18,9 +18,8 @@ from panprivacy.audit.enumeration.delta import DeltaJudge
 from panprivacy.audit.enumeration.loss import Judge
 from panprivacy.audit.enumeration.machine import Laws, Machine, Make, Step
 from panprivacy.audit.enumeration.search import Left, Search, Streams
-from panprivacy.audit.enumeration.wording import Result, witness_of, witness_of_delta
+from panprivacy.audit.enumeration.wording import Result, witness_of
 from panprivacy.errors import InvalidValue
-from panprivacy.privacy import exact as arithmetic
 
 _LONGEST_BATCH = 3
 _MOST_OUTCOMES = 512
@@ -122,28 +121,16 @@ def exact(
         # What the state alone gives away is searched first: it makes the plainer witness.
         for made, search, user in product(sorted({0, releases}), searches, range(len(machine.users))):
             search.around((user,), Left(made, readings, redraws=intrusions, per_redraw=readings))
-    return _result(judge, machine, claimed, claimed_delta)
-
-
-def _result(judge: Judge | DeltaJudge, machine: Machine, claimed: float, claimed_delta: float) -> Result:
-    """What a judge has found, in words."""
-    reached: dict[str, Any] = {"states": len(machine.memories), "reach": machine.reach, "timelines": judge.timelines}
-    if isinstance(judge, DeltaJudge):
-        return Result(
-            worst_loss=judge.loss_at(claimed_delta),
-            claimed=claimed,
-            settled=True,
-            witness=witness_of_delta(judge, machine),
-            worst_delta=judge.delta,
-            claimed_delta=claimed_delta,
-            **reached,
-        )
     return Result(
-        worst_loss=arithmetic.round_up(judge.loss),
+        worst_loss=judge.loss_at(claimed_delta),
         claimed=claimed,
         settled=judge.settled or judge.is_certain(),
-        witness=witness_of(judge.worst, machine) if judge.worst else None,
-        **reached,
+        witness=witness_of(judge, machine),
+        timelines=judge.timelines,
+        states=len(machine.memories),
+        reach=machine.reach,
+        worst_delta=judge.delta,
+        claimed_delta=claimed_delta,
     )
 
 

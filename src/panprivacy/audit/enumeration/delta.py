@@ -30,7 +30,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from panprivacy.audit.enumeration.loss import Hidden, Views, Weights
+from panprivacy.audit.enumeration.loss import Hidden, Judge, Weights
 from panprivacy.audit.enumeration.machine import Laws, Machine, Step
 from panprivacy.audit.enumeration.outcomes import Noised, RealLaplace, TooManyOutcomes
 from panprivacy.audit.enumeration.search import READ, Finished, Left, steps_of
@@ -281,45 +281,26 @@ Profile: TypeAlias = frozenset[tuple[Contrast | None, Fraction]]
 class Excess:
     """Two laws whose divergence is the delta, and the steps that lead to each."""
 
-    delta: float
     law_a: int
     law_b: int
     steps_a: tuple[Step, ...]
     steps_b: tuple[Step, ...]
 
 
-class DeltaJudge:
+class DeltaJudge(Judge):
     """Finds the largest divergence, at one epsilon, of any two laws of a finished timeline, in either direction."""
 
     def __init__(self, laws: Laws, epsilon: float) -> None:
+        super().__init__(laws)
         self.epsilon = epsilon
-        self.views = Views(laws)
-        self.worst: Excess | None = None
-        self._judged: set[frozenset[int]] = set()
         self._profiles: set[Profile] = set()
         self._profile = cache(self._make_profile)
         self._divergence = cache(divergence)
 
-    @property
-    def delta(self) -> float:
-        """The largest so far."""
-        return self.worst.delta if self.worst else 0.0
-
-    @property
-    def timelines(self) -> int:
-        """How many different sets of laws were compared."""
-        return len(self._judged)
-
     def is_certain(self) -> bool:
-        """Whether nothing worse can come: something has been seen that rules a stream out for certain."""
         return self.delta >= 1
 
-    def hear(self, finished: Finished) -> None:
-        """Compare the laws of one timeline."""
-        case = frozenset(finished)
-        if len(case) < 2 or case in self._judged:
-            return
-        self._judged.add(case)
+    def _compare(self, finished: Finished) -> None:
         for a, b in permutations(finished, 2):
             profile = self._profile(a, b)
             if profile in self._profiles:
@@ -327,7 +308,8 @@ class DeltaJudge:
             self._profiles.add(profile)
             delta = self._delta(profile, self.epsilon)
             if delta > self.delta:
-                self.worst = Excess(delta, a, b, steps_of(finished[a]), steps_of(finished[b]))
+                self.delta = delta
+                self.worst = Excess(a, b, steps_of(finished[a]), steps_of(finished[b]))
 
     def loss_at(self, delta: float) -> float:
         """The epsilon at which no divergence is above delta, from above and to six digits."""

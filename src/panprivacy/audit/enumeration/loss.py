@@ -17,7 +17,7 @@ from decimal import Context, Decimal
 from fractions import Fraction
 from functools import cache, lru_cache
 from itertools import product
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -245,35 +245,38 @@ class Finding:
 class Judge:
     """Compares the laws of finished timelines and remembers the widest gap."""
 
+    delta = 0.0
+
     def __init__(self, laws: Laws) -> None:
-        self._views = Views(laws)
+        self.views = Views(laws)
         self._judged: set[frozenset[int]] = set()
-        self.worst: Finding | None = None
+        self.worst: Any = None
         self.ratio = Decimal(1)
         self.settled = True
-
-    @property
-    def loss(self) -> Decimal:
-        """The logarithm of the widest gap so far."""
-        return exact.ln(self.ratio)
-
-    def is_certain(self) -> bool:
-        """Whether nothing worse can come: something has been seen that rules a stream out."""
-        return self.ratio.is_infinite()
 
     @property
     def timelines(self) -> int:
         """How many different sets of laws were compared."""
         return len(self._judged)
 
+    def loss_at(self, delta: float) -> float:  # noqa: ARG002 (there is none)
+        """The logarithm of the widest gap so far, rounded up."""
+        return exact.round_up(exact.ln(self.ratio))
+
+    def is_certain(self) -> bool:
+        """Whether nothing worse can come: something has been seen that rules a stream out."""
+        return self.ratio.is_infinite()
+
     def hear(self, finished: Finished) -> None:
-        """Compare the laws of one timeline."""
+        """Compare the laws of one timeline, unless they were compared before."""
         case = frozenset(finished)
-        if len(case) < 2 or case in self._judged:
-            return
-        self._judged.add(case)
+        if len(case) > 1 and case not in self._judged:
+            self._judged.add(case)
+            self._compare(finished)
+
+    def _compare(self, finished: Finished) -> None:
         laws = list(finished)
-        views = [self._views.of(law) for law in laws]
+        views = [self.views.of(law) for law in laws]
         sights = dict.fromkeys(key for view in views for key in view)
         for visible in sights:
             if self.ratio.is_infinite():
@@ -284,6 +287,6 @@ class Judge:
             self.settled &= gap.settled
             if gap.ratio > _CONTEXT.multiply(self.ratio, _LARGER):
                 a, b = (steps_of(finished[laws[i]]) for i in (gap.larger, gap.smaller))
-                seen = self._views.visible
+                seen = self.views.visible
                 self.worst = Finding(gap, a, b, seen[visible], tuple(seen[i] for i in sights))
                 self.ratio = gap.ratio

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from panprivacy.audit.enumeration.delta import DeltaJudge, Excess, Place, Region, contrast_of, region
-from panprivacy.audit.enumeration.loss import Finding, Visible
+from panprivacy.audit.enumeration.loss import Finding, Judge, Visible
 from panprivacy.audit.enumeration.machine import CODE, LOCKS, METHODS, Machine, Step, attributes, tombstones
 from panprivacy.audit.enumeration.outcomes import EveryOutcome, Noised
 
@@ -144,8 +144,13 @@ _WORDS = {
 }
 
 
-def witness_of(finding: Finding, machine: Machine) -> Witness:
-    """Put a finding into words: noisy numbers, or where there is no noise, what was returned."""
+def witness_of(judge: Judge, machine: Machine) -> Witness | None:
+    """Put the worst that a judge has found into words: noisy numbers, or without noise, what was returned."""
+    if judge.worst is None:
+        return None
+    if isinstance(judge, DeltaJudge):
+        return _witness_of_delta(judge, machine)
+    finding: Finding = judge.worst
     gap = finding.gap
     columns = zip(*(one.numbers for one in gap.hidden), strict=True)
     shown = [_number(seen, column) for seen, column in zip(gap.point, columns, strict=True)]
@@ -277,13 +282,11 @@ def _number(seen: Any, column: Sequence[Noised]) -> str:
     return f">= {text}" if seen == max(values) else f"<= {text}" if seen == min(values) else text
 
 
-def witness_of_delta(judge: DeltaJudge, machine: Machine) -> Witness | None:
-    """Put the worst that a judge has found into words: what adds most to the delta first.
+def _witness_of_delta(judge: DeltaJudge, machine: Machine) -> Witness | None:
+    """What adds most to the delta first.
 
     None if nothing that was followed tells more than epsilon; the delta is then what was not followed.
     """
-    if judge.worst is None:
-        return None
     one, other = (judge.views.of(law) for law in (judge.worst.law_a, judge.worst.law_b))
     sights = [judge.views.visible[seen] for seen in {**one, **other}]
     told: list[tuple[float, float, str, str]] = []
