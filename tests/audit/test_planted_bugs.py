@@ -66,7 +66,7 @@ def test_what_rules_a_stream_out_loses_infinitely(make: Callable[[Coins], Any]) 
 def test_what_shows_only_after_events_of_others_is_found() -> None:
     laws = Laws(Machine(lambda coins: planted.Sleeper(2, PAIR, RATE, coins), range(2)))
     judge = Judge(laws)
-    search = Search(laws, Streams(2), ("update",), False, judge.hear, judge.is_certain)
+    search = Search(laws, Streams(2), ("update",), False, judge)
     search.around((0,), Left(releases=0, readings=1))
 
     assert judge.is_certain()

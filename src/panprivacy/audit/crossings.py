@@ -251,7 +251,7 @@ def measure(make: Make, scenario: Scenario, how: How = How.CODE) -> Cell:
         elif scenario.stretch or scenario.together > 1:
             laws = Laws(machine)
             judge = Judge(laws)
-            search = Search(laws, Streams(scenario.events), scenario.verbs, False, judge.hear, judge.is_certain)
+            search = Search(laws, Streams(scenario.events), scenario.verbs, False, judge)
             left = Left(scenario.releases, scenario.readings, stretch=scenario.stretch)
             search.around(tuple(range(scenario.together)), left)
             found = judge.loss_at(0) if judge.settled else inf
@@ -342,7 +342,11 @@ def _with_delta(row: Row, releases: int) -> Cell:
     options: dict[str, Any] = {"delta": DELTA, "epsilon": EPSILON_WITH_DELTA[releases]}
     verbs = row.verbs if releases < 3 else ("update",)
     if row.cycles or hasattr(row.kind, "close"):
-        return _one_bit_of_life(row, options, releases)
+        made = max(releases, row.releases_of(1))
+        planned = _planned(row, releases if "span" in row.options else made - 1)
+        est = row.build(SeededCoins(0), **options, **planned)
+        scenario = Scenario(range(1), 1, releases=made, verbs=("update", "remove")[: 2 if made < 3 else 1])
+        return _one_bit(est, claim_of(est), made, scenario)
     counts = "up_to" in row.options
     if counts:  # every release has two numbers: more than one has too many outputs, but for the mean
         options |= {"only": "mean"} if releases > 1 else {}
@@ -350,14 +354,6 @@ def _with_delta(row: Row, releases: int) -> Cell:
     options |= {"releases": releases}
     scenario = Scenario(range(1), 2 if counts else 1, releases=releases, verbs=verbs, even=counts and releases > 2)
     return measure(lambda coins: row.holder(coins, **options), scenario)
-
-
-def _one_bit_of_life(row: Row, options: dict[str, Any], releases: int) -> Cell:
-    made = max(releases, row.releases_of(1))
-    planned = _planned(row, releases if "span" in row.options else made - 1)
-    est = row.build(SeededCoins(0), **options, **planned)
-    scenario = Scenario(range(1), 1, releases=made, verbs=("update", "remove")[: 2 if made < 3 else 1])
-    return _one_bit(est, (est.budget.total, est.budget.delta), made, scenario)
 
 
 def _one_bit(est: Any, claimed: tuple[float, float], cycle: int, scenario: Scenario) -> Cell:
@@ -463,17 +459,12 @@ def cycles(row: Row, readings: int | None, delta: float | None = None, **options
         scenario = Scenario(range(1), 1, releases=2, readings=readings or 0, verbs=("update", "remove"))
         return _one_bit(est, holders.claim_for(est, 2, readings), 1, scenario)
     est = row.build(SeededCoins(0))
-    scenario = Scenario(
-        [_with_whole_cycles(est)], 4, releases=2 * est.days, readings=1 if readings is None else readings
-    )
-    claimed = holders.claim_for(est, 2, readings)
-    return measure(lambda coins: holders.Holder(row.build(coins), claimed), scenario)
-
-
-def _with_whole_cycles(est: Any) -> int:
-    """A user whose bit is drawn anew when the first cycle of days is over, and not within it."""
+    # A user whose bit is drawn anew when the first cycle of days is over, and not within it.
     part, slots = phases_of(est)[phase_reset_on(est.days, est.days)], slots_of(est)
-    return next(user for user in range(est.users) if part.first <= slots.slot(user) < part.first + part.size)
+    user = next(user for user in range(est.users) if part.first <= slots.slot(user) < part.first + part.size)
+    scenario = Scenario([user], 4, releases=2 * est.days, readings=1 if readings is None else readings)
+    claimed = holders.claim_for(est, 2, readings)
+    return measure(lambda coins: holders.Holder(row.build(coins), claim=claimed), scenario)
 
 
 # --- merging, growing, watching ---------------------------------------------------------------------------------------
@@ -559,7 +550,7 @@ COLUMNS: dict[str, Callable[[Row], Cell]] = {
 GROUPED = Users(["user0", "user1"], groups=list(KINDS))
 
 
-def _audited(kind: Any, scenario: Scenario, holder: Any = lambda est, _: holders.Holder(est), **options: Any) -> Cell:
+def _audited(kind: Any, scenario: Scenario, holder: Any = holders.Holder, **options: Any) -> Cell:
     """An estimator in a holder."""
     return measure(lambda coins: holder(Row(kind).build(coins, **options), coins), scenario)
 
@@ -578,11 +569,11 @@ def _by_category(holder: Any) -> Cell:
 def _windows_by_category(times: int, readings: int) -> Cell:
     """Windows of a `Density` whose users appear in one category, in the other, or in both."""
 
-    def make(coins: Coins) -> Any:
-        by = holders.Maker(Row(Density).build, coins, universe=2, categories=KINDS)
-        return holders.ByCategory(holders.InWindows(by, times, readings), *KINDS)
-
-    return measure(make, Scenario(range(1), 3, releases=times, readings=readings, verbs=("update", "update_other")))
+    make = partial(holders.Maker, Row(Density).build, universe=2, categories=KINDS)
+    return measure(
+        lambda coins: holders.ByCategory(holders.InWindows(make(coins), times, readings), *KINDS),
+        Scenario(range(1), 3, releases=times, readings=readings, verbs=("update", "update_other")),
+    )
 
 
 def _groups_in_windows() -> Cell:
@@ -596,7 +587,7 @@ def _together(events: int, **options: Any) -> Cell:
     epsilon, delta = claim_of(Row(Density).build(SeededCoins(0), universe=2, **options))
     claimed = 2 * epsilon, delta * expm1(2 * epsilon) / expm1(epsilon)
     scenario = Scenario(range(2), events, together=2)
-    return _audited(Density, scenario, lambda est, _: holders.Holder(est, claimed), universe=2, **options)
+    return _audited(Density, scenario, partial(holders.Holder, claim=claimed), universe=2, **options)
 
 
 MORE: dict[str, Callable[[], Cell]] = {

@@ -27,12 +27,11 @@ from panprivacy.state import load
 from panprivacy.testing import SeededCoins, observed_of, set_coins
 from panprivacy.universe import Range
 
-_IN_MEMORY = "/dev/shm"  # Linux's file system in memory
-
 
 def new_place() -> "tempfile.TemporaryDirectory[str]":
     """A new folder that is removed in the end, in memory where it can be: disks take longer than all else."""
-    return tempfile.TemporaryDirectory(dir=_IN_MEMORY if os.access(_IN_MEMORY, os.W_OK) else None)
+    memory = "/dev/shm"  # Linux's file system in memory
+    return tempfile.TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else None)
 
 
 class Maker:
@@ -58,7 +57,7 @@ class Holder:
     An estimator with two periods ends the first of them with its first release.
     """
 
-    def __init__(self, est: Any, claim: tuple[float, float] | None = None) -> None:
+    def __init__(self, est: Any, _: Coins | None = None, *, claim: tuple[float, float] | None = None) -> None:
         self._est = est
         self.claimed_epsilon, self.claimed_delta = claim or claim_of(est)
 
@@ -74,7 +73,7 @@ class Stored(Holder):
     """An estimator that lies in files between any two calls. An intruder reads the files."""
 
     def __init__(self, est: Any, coins: Coins) -> None:
-        super().__init__(None, claim_of(est))
+        super().__init__(None, claim=claim_of(est))
         self._coins, self._universe = coins, est.universe
         with new_place() as place:
             self._store(est, Path(place) / "state")
@@ -150,9 +149,6 @@ class LosingShards(InFolder):
 class Combined(Holder):
     """An estimator that is fed with packed sets of slots, each gathered elsewhere, as the service takes them."""
 
-    def __init__(self, est: Any, coins: Coins) -> None:  # noqa: ARG002 - the estimator has its coins
-        super().__init__(est)
-
     def _call(self, verb: str, *given: Any) -> Any:
         if verb not in ("update", "remove"):
             return super()._call(verb)
@@ -169,7 +165,7 @@ class InWindows(Holder):
 
     def __init__(self, make: Callable[[], Any], times: int = 1, readings: int | None = None) -> None:
         windows: Windows[Any] = Windows(make, every=1, start=0)
-        super().__init__(windows, claim_for(windows, times, readings))
+        super().__init__(windows, claim=claim_for(windows, times, readings))
         self._now = 0
 
     def _call(self, verb: str, *given: Any) -> Any:
@@ -188,7 +184,7 @@ class Merged(Holder):
     """Two parts, one of which holds each user, that are merged before the first release."""
 
     def __init__(self, parts: list[Any]) -> None:
-        super().__init__(None, claim_of(parts[0]))
+        super().__init__(None, claim=claim_of(parts[0]))
         self._parts = parts
 
     def _call(self, verb: str, *given: Any) -> Any:

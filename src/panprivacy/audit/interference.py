@@ -181,9 +181,6 @@ def _changes(alone: Seen, beside: Seen, steps: Sequence[Step]) -> tuple[str, ...
     return tuple(what for what, equal in same.items() if not equal)
 
 
-# --- estimators -----------------------------------------------------------------------------------------------------
-
-
 class Recording(CertainCoins):
     """Certain coins that note every number before noise is added, which is none; keys are the same in each run."""
 

@@ -5,12 +5,13 @@ and the algorithms that are compared, then the cells: runs on streams, parts of 
 """
 
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from hashlib import sha256
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import polars as pl
@@ -76,16 +77,15 @@ QUICK = Scale(
 )
 
 
-# --- cells ------------------------------------------------------------------------------------------------------------
-
-
-class Cell(Protocol):
+class Cell(ABC):
     """What can be computed, stored and counted. A cell is a frozen dataclass: its fields are its key."""
 
     @property
     def runs(self) -> int:
         """How much work it is, in runs of an algorithm."""
+        return 1
 
+    @abstractmethod
     def compute(self, seed: int) -> pl.DataFrame:
         """Do the work."""
 
@@ -214,10 +214,6 @@ def _buckets(universe: int, bits: int) -> int:
     return bits // levels
 
 
-def _distinct(universe: int, total: float, size: int, coins: Coins) -> DistinctCount:
-    return DistinctCount(total, size, levels=levels_for(size, universe), coins=coins)
-
-
 def _printed(kind: Any, size: Callable[[int, int], int] = lambda universe, bits: min(bits, universe)) -> Algorithm:
     """A printed algorithm is given half of the total, since it claims ``2 * epsilon``."""
     return Algorithm(
@@ -249,7 +245,10 @@ ALGORITHMS = {
         lambda universe, bits: min(bits, universe),
     ),
     "DistinctCount": Algorithm(
-        True, _distinct, lambda est, universe: float(est.release().raw_count) / universe, _buckets
+        True,
+        lambda universe, total, size, coins: DistinctCount(total, size, levels=levels_for(size, universe), coins=coins),
+        lambda est, universe: float(est.release().raw_count) / universe,
+        _buckets,
     ),
 }
 """The algorithms by name, in the order of every legend."""
@@ -267,7 +266,7 @@ class Trial:
 
 
 @dataclass(frozen=True)
-class Runs:
+class Runs(Cell):
     """Repetitions of several trials on the same streams.
 
     Repetition r has one stream, which all trials share (common random numbers: their difference owes nothing to the
@@ -311,7 +310,7 @@ def runs(
 
 
 @dataclass(frozen=True)
-class SampleSize:
+class SampleSize(Cell):
     """The first line of Alg. 1 or 2: "compute m*", as the printed algorithm does it."""
 
     algorithm: str
@@ -319,27 +318,22 @@ class SampleSize:
     alpha: float
     beta: float
 
-    runs = 1
-
     def compute(self, seed: int) -> pl.DataFrame:
         """Build the algorithm for (alpha, beta) and see how many users it samples."""
         printed: type[Dwork] | type[OptBern] = Dwork if self.algorithm == "Dwork" else OptBern
         needed = int(theory.sample_size(self.algorithm.lower(), self.epsilon, self.alpha, self.beta))
         with knowingly():
             est = printed.for_accuracy(2 * needed, self.epsilon, self.alpha, self.beta, coins=SeededCoins(seed))
-        row = {"algorithm": self.algorithm, "epsilon": self.epsilon, "alpha": self.alpha, "beta": self.beta}
-        return pl.DataFrame([row | {"sample": est.sample}])
+        return pl.DataFrame([asdict(self) | {"sample": est.sample}])
 
 
 @dataclass(frozen=True)
-class CoinCount:
+class CoinCount(Cell):
     """The bits of a printed algorithm after half of its users came: how often each half's are 1."""
 
     algorithm: str
     epsilon: float
     users: int
-
-    runs = 1
 
     def compute(self, seed: int) -> pl.DataFrame:
         """Count the ones of those who came and of those who did not."""
@@ -354,14 +348,12 @@ class CoinCount:
 
 
 @dataclass(frozen=True)
-class TrueLoss:
+class TrueLoss(Cell):
     """The worst-case loss of state and output together, over all streams of two events and three users."""
 
     algorithm: str
     total: float
     """The claim."""
-
-    runs = 1
 
     def compute(self, seed: int) -> pl.DataFrame:  # noqa: ARG002 (nothing is random)
         """Audit the shipping code."""
@@ -373,17 +365,15 @@ class TrueLoss:
 
 
 @dataclass(frozen=True)
-class StateLoss:
+class StateLoss(Cell):
     """The worst-case loss of the state of a printed algorithm, seen by itself."""
 
     algorithm: str
     epsilon: float
-
-    runs = 1
 
     def compute(self, seed: int) -> pl.DataFrame:  # noqa: ARG002 (nothing is random)
         """Audit the shipping code, without any output."""
         build = ALGORITHMS[self.algorithm].build
         with knowingly():
             found = exact(lambda coins: build(2, 2 * self.epsilon, 2, coins), users=2, length=2, releases=0)
-        return pl.DataFrame([{"algorithm": self.algorithm, "epsilon": self.epsilon, "loss": found.worst_loss}])
+        return pl.DataFrame([asdict(self) | {"loss": found.worst_loss}])

@@ -6,6 +6,7 @@ The evidence of most claims are ratios of mean squared errors, setting by settin
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from itertools import pairwise
 from math import inf, isinf, sqrt
 from typing import TypeAlias
@@ -127,18 +128,21 @@ JUDGES: list[tuple[int, Judge]] = []
 
 
 def claim(
-    figure: int, said: str, section: str = "section 6, ", of: Of = Of.EXPERIMENTS
+    figure: int, said: str, place: str = "section 6, ", of: Of = Of.EXPERIMENTS
 ) -> Callable[[Callable[[pl.DataFrame], Found]], Judge]:
     """Make a judge of a function, and list it."""
 
     def judge_of(found: Callable[[pl.DataFrame], Found]) -> Judge:
         def judge(table: pl.DataFrame) -> Claim:
-            return Claim(of, said, f"{section}figure {figure}", *found(table))
+            return Claim(of, said, f"{place}figure {figure}", *found(table))
 
         JUDGES.append((figure, judge))
         return judge
 
     return judge_of
+
+
+of_library = partial(claim, place="", of=Of.LIBRARY)
 
 
 @claim(1, "OptBern's proposed sample size is half an order of magnitude less than Dwork's.", "section 4.3, ")
@@ -367,9 +371,7 @@ def theorem(name: str, number: str) -> Judge:
 THEOREMS = {name: theorem(name, number) for name, number in (("Dwork", "3.1"), ("OptBern", "4.1"), ("PPDS", "5.1"))}
 
 
-@claim(
-    9, "FixedLevelPPDS, Density and DistinctCount lose no more than their budget, and use all of it.", "", Of.LIBRARY
-)
+@of_library(9, "FixedLevelPPDS, Density and DistinctCount lose no more than their budget, and use all of it.")
 def budgets_are_kept(table: pl.DataFrame) -> Found:
     part = table.filter(pl.col("algorithm").is_in(("FixedLevelPPDS", "Density", "DistinctCount")))
     shares = (part["loss"] / part["claimed"]).to_numpy()
@@ -383,12 +385,10 @@ def budgets_are_kept(table: pl.DataFrame) -> Found:
 # --- figures 8 and 10: this library ----------------------------------------------------------------------------------
 
 
-@claim(
+@of_library(
     8,
     f"With as many bits and at a total budget of {TOTAL:g}, Density's MSE is 30 times less than that of PPDS as "
     "printed, which does not even keep that budget.",
-    "",
-    Of.LIBRARY,
 )
 def thirty_times_less(table: pl.DataFrame) -> Found:
     """Where there are the most repetitions."""
@@ -401,12 +401,7 @@ def thirty_times_less(table: pl.DataFrame) -> Found:
     )
 
 
-@claim(
-    10,
-    "On a stream of all even ids PPDS's linear hash fails; Density errs as it does on random ids.",
-    "",
-    Of.LIBRARY,
-)
+@of_library(10, "On a stream of all even ids PPDS's linear hash fails; Density errs as it does on random ids.")
 def structure_does_not_matter(table: pl.DataFrame) -> Found:
     squares = mse_table(table)
     keep = {(row["algorithm"], row["stream"]): row for row in squares.iter_rows(named=True)}

@@ -117,9 +117,6 @@ def _origin(reproduction: "Reproduction") -> str:
     return f"<table>{rows}</table>"
 
 
-# --- the report -------------------------------------------------------------------------------------------------------
-
-
 _SHOWING = ("cli", "planning", "ingest", "brokers", "serve", "spark", "experiments")
 """Parts of the package that change no number of a cell, except for the file that computes it."""
 

@@ -120,7 +120,11 @@ class LevelledSet:
 
         ids = ids.astype(np.int64, copy=False)
         hashing = np.array([self.hashing.multiplier, self.hashing.offset, self.hashing.bits], dtype=np.uint64)
-        cells = self._cells()
+        # A table to look ids up in, with room for all that the set can hold: each user beyond `sample` - 1 enters with
+        # a rise of the level, of which there are at most ``bits + 1``.
+        room = min(self.sample + self.hashing.bits + 1, 2**self.hashing.bits)
+        cells = np.full(2 << room.bit_length(), kernels.FREE, dtype=np.int64)
+        kernels.put(self.users, cells)
         counters = np.array([0, len(self.users), self.level, min(self.sample, _NEVER)])
         kernels.sift(ids, _NO_FLIPS, cells, hashing, counters)
         while counters[kernels.AT] < len(ids):
@@ -145,21 +149,6 @@ class LevelledSet:
             self.level += 1
             chosen, levels = chosen[levels >= self.level], levels[levels >= self.level]
         self.users = chosen.copy()
-
-    def _cells(self) -> NDArray[np.int64]:
-        """The set as a table to look ids up in, with room for all that it can hold.
-
-        Each user beyond `sample` - 1 enters with a rise of the level, of which there are at most ``bits + 1``.
-        """
-        from panprivacy.paper import kernels
-
-        room = min(self.sample + self.hashing.bits + 1, 2**self.hashing.bits)
-        cells = np.full(2 << room.bit_length(), kernels.FREE, dtype=np.int64)
-        kernels.put(self.users, cells)
-        return cells
-
-
-# --- the set with a level ---------------------------------------------------------------------------------------------
 
 
 class LevelledSampling(Printed):

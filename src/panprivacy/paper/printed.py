@@ -56,8 +56,6 @@ class Printed(ABC):
     def redraw(self, indices: Words, remove: bool) -> None:
         """Process insertions or deletions of the users at these positions, in order."""
 
-    # --- events -------------------------------------------------------------------------------------------------
-
     def update(self, user: Any) -> None:
         """Note that a user appeared."""
         self.redraw(np.array([self.universe.index(user)], dtype=np.uint64), remove=False)
@@ -79,8 +77,6 @@ class Printed(ABC):
             known = [self.universe.indices(chunk, Scratch()) for chunk in chunks(pieces)]
             for indices in known:  # after all were looked up: a batch with a stranger changes nothing
                 self.redraw(indices, remove)
-
-    # --- what it says of itself ---------------------------------------------------------------------------------
 
     @property
     def claimed_epsilon(self) -> float:

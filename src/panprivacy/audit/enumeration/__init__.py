@@ -117,7 +117,7 @@ def exact(
     for batched in (False, True):
         if batched and (judge.is_certain() or batches_agree(machine, verbs, length)):
             break
-        searches = [Search(laws, tree, verbs, batched, judge.hear, judge.is_certain) for tree in trees]
+        searches = [Search(laws, tree, verbs, batched, judge) for tree in trees]
         # What the state alone gives away is searched first: it makes the plainer witness.
         for made, search, user in product(sorted({0, releases}), searches, range(len(machine.users))):
             search.around((user,), Left(made, readings, redraws=intrusions, per_redraw=readings))

@@ -174,10 +174,8 @@ def region(contrast: Contrast, epsilon: float) -> Region | None:
         likelier = a > growth * b
         rows, columns = outputs.axes[-2:]
         sums = sum(leading) + rows[:, np.newaxis] + columns
-        outside += _ends(sums[~likelier])
-        if not likelier.any():
-            continue
-        inside += _ends(sums[likelier])
+        for ends, part in ((inside, sums[likelier]), (outside, sums[~likelier])):
+            ends.extend([int(part.min()), int(part.max())] if part.size else [])
         above.append(float(a[likelier].sum()))
         below.append(float(b[likelier].sum()))
         top = np.where(likelier, a, -1.0)
@@ -193,10 +191,6 @@ def region(contrast: Contrast, epsilon: float) -> Region | None:
         least_sum=min(inside) if outside and min(inside) > max(outside) else None,
         most_sum=max(inside) if outside and max(inside) < min(outside) else None,
     )
-
-
-def _ends(sums: NDArray[np.int64]) -> list[int]:
-    return [int(sums.min()), int(sums.max())] if sums.size else []
 
 
 class _Outputs:
@@ -330,15 +324,11 @@ class DeltaJudge(Judge):
 
     def _delta(self, profile: Profile, epsilon: float) -> float:
         """The divergence of two laws: at most 1, and never too small."""
-        return min(
-            sum(
-                float(share)
-                if contrast is None
-                else float(share * contrast.whole) * self._divergence(contrast, epsilon)
-                for contrast, share in profile
-            ),
-            1.0,
-        )
+        delta = 0.0
+        for contrast, share in profile:
+            whole = 1.0 if contrast is None else self._divergence(contrast, epsilon)
+            delta += float(share * contrast.whole if contrast else share) * whole
+        return min(delta, 1.0)
 
     def _make_profile(self, a: int, b: int) -> Profile:
         one, other = self.views.of(a), self.views.of(b)

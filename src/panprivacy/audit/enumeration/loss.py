@@ -210,9 +210,7 @@ class Views:
         view: dict[int, Weights] = {}
         for history, _, share in masses:
             visible, hidden = self._part(history)
-            if visible not in view:
-                view[visible] = Weights(whole)
-            view[visible].add(hidden, share)
+            view.setdefault(visible, Weights(whole)).add(hidden, share)
         return view
 
     def _make_part(self, history: int) -> tuple[int, Hidden]:

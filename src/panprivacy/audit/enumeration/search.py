@@ -8,11 +8,14 @@ A finished timeline is then only asked, for each outcome, for the largest and th
 probabilities under those laws: no pair need be formed.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from panprivacy.audit.enumeration.machine import Laws, Step
+
+if TYPE_CHECKING:
+    from panprivacy.audit.enumeration.loss import Judge
 
 READ = Step("read")
 RELEASE = Step("release")
@@ -110,9 +113,8 @@ class Search:
     verbs: tuple[str, ...]
     batched: bool
     """Whether events come in batches, one between any two points of observation, instead of one by one."""
-    report: Callable[[Finished], None]
-    enough: Callable[[], bool]
-    """Whether the search may stop, since nothing worse can come."""
+    judge: "Judge"
+    """Hears of each finished timeline, and ends the search when nothing worse can come."""
 
     def around(self, own: tuple[int, ...], left: Left) -> None:
         """Walk over every timeline on which the events of these users are the ones that differ."""
@@ -123,13 +125,13 @@ class Search:
         self._walk({Beginning(self.laws.start, None, self.streams.start): None}, left)
 
     def _walk(self, front: Front, left: Left) -> None:
-        if self.enough():
+        if self.judge.is_certain():
             return
         if left.done:
             finished: Finished = {}
             for one, path in front.items():  # of streams that lead to the same law, the first is the shortest
                 finished.setdefault(self.laws.ended(one.law), path)
-            self.report(finished)
+            self.judge.hear(finished)
             return
         front = self._with_own_events(front)
         key = frozenset(front), left

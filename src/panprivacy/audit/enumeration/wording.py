@@ -128,9 +128,6 @@ class Result:
         return asdict(self) | {"worst_loss": loss, "claimed": claimed, "holds": self.holds}
 
 
-# --- sentences --------------------------------------------------------------------------------------------------------
-
-
 _WORDS = {
     "update": "{} appears",
     "update_other": "{} appears in the other category",
