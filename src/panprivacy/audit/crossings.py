@@ -291,8 +291,6 @@ def refusal(attempt: Callable[[], object]) -> Cell | None:
 
 
 DELTA = 1e-3
-EPSILON_WITH_DELTA = {1: 3.0, 2: 3.0, 3: 6.0}
-"""By the number of releases: where noise has few enough outputs."""
 
 
 def _planned(row: Row, releases: int) -> dict[str, Any]:
@@ -339,7 +337,7 @@ def _with_delta(row: Row, releases: int) -> Cell:
         (subject,) = (subject for subject in SUBJECTS if subject.name == "Continual, delta")
         found = subject.audit(Case(events=1))
         return Cell(Verdict.AUDITED, "", found.claimed, found.claimed_delta, found.worst_delta, How.FIXED)
-    options: dict[str, Any] = {"delta": DELTA, "epsilon": EPSILON_WITH_DELTA[releases]}
+    options: dict[str, Any] = {"delta": DELTA, "epsilon": 3.0 if releases < 3 else 6.0}  # noise has few enough outputs
     verbs = row.verbs if releases < 3 else ("update",)
     if row.cycles or hasattr(row.kind, "close"):
         made = max(releases, row.releases_of(1))
@@ -347,11 +345,10 @@ def _with_delta(row: Row, releases: int) -> Cell:
         est = row.build(SeededCoins(0), **options, **planned)
         scenario = Scenario(range(1), 1, releases=made, verbs=("update", "remove")[: 2 if made < 3 else 1])
         return _one_bit(est, claim_of(est), made, scenario)
-    counts = "up_to" in row.options
+    options["releases"], counts = releases, "up_to" in row.options
     if counts:  # every release has two numbers: more than one has too many outputs, but for the mean
         options |= {"only": "mean"} if releases > 1 else {}
         verbs = ("update",)
-    options |= {"releases": releases}
     scenario = Scenario(range(1), 2 if counts else 1, releases=releases, verbs=verbs, even=counts and releases > 2)
     return measure(lambda coins: row.holder(coins, **options), scenario)
 
@@ -485,9 +482,9 @@ def _continual(row: Row) -> Cell:
 
 def _merge(row: Row) -> Cell:
     if "shard" in row.options and not row.container:
-        users = Scenario(range(2), 2)
         return measure(
-            lambda coins: holders.Merged([row.build(coins, universe=2, shard=(i, 2)) for i in range(2)]), users
+            lambda coins: holders.Merged([row.build(coins, universe=2, shard=(i, 2)) for i in range(2)]),
+            Scenario(range(2), 2),
         )
     cell = refusal(lambda: merge([row.itself(), row.itself()], overlapping=True))
     return cell or measure(
@@ -498,9 +495,8 @@ def _merge(row: Row) -> Cell:
 def _grow(row: Row) -> Cell:
     if not hasattr(row.kind, "grow"):
         return not_applicable("has no grow")
-    events = 1 if "up_to" in row.options else 2
-    make = Scenario(range(row.users), events, releases=2)
-    return measure(lambda coins: holders.Grown(row.build(coins, releases=2)), make)
+    scenario = Scenario(range(row.users), 1 if "up_to" in row.options else 2, releases=2)
+    return measure(lambda coins: holders.Grown(row.build(coins, releases=2)), scenario)
 
 
 def _clock(row: Row) -> Cell:

@@ -20,7 +20,6 @@ from panprivacy.estimators.windows import Windows
 from panprivacy.folder import StateFolder, gather
 from panprivacy.folder.batches import Combiner
 from panprivacy.folder.shards import shard_name
-from panprivacy.paper import LaplaceMechanism, RandomizedResponse
 from panprivacy.privacy import coins as coin_sources
 from panprivacy.privacy.coins import Coins
 from panprivacy.state import load
@@ -307,10 +306,8 @@ def with_low_threshold(observer: Continual) -> Continual:
 class Mechanism:
     """A mechanism of the static model: the data are held in the clear, and one answer is given about them."""
 
-    def __init__(self, users: int, mechanism: RandomizedResponse | LaplaceMechanism) -> None:
-        self._present = [0] * users
-        self._mechanism = mechanism
-        self.claimed_epsilon = mechanism.epsilon
+    def __init__(self, users: int, epsilon: float, answer: Callable[[list[int]], Any]) -> None:
+        self._present, self.claimed_epsilon, self._answer = [0] * users, epsilon, answer
 
     def update(self, user: int) -> None:
         self._present[user] = 1
@@ -319,6 +316,4 @@ class Mechanism:
         self._present[user] = 0
 
     def release(self) -> Any:
-        if isinstance(self._mechanism, RandomizedResponse):
-            return self._mechanism.answer(self._present)
-        return self._mechanism.release(self._present)
+        return self._answer(self._present)

@@ -241,13 +241,17 @@ SUBJECTS: tuple[Subject, ...] = (
     Subject(
         "RandomizedResponse",
         paper.RandomizedResponse,
-        lambda case, coins: Mechanism(case.users, paper.RandomizedResponse(coins=coins)),
+        lambda case, coins: Mechanism(
+            case.users, paper.RandomizedResponse.epsilon, paper.RandomizedResponse(coins=coins).answer
+        ),
         readings=0,
     ),
     Subject(
         "LaplaceMechanism",
         paper.LaplaceMechanism,
-        lambda case, coins: Mechanism(case.users, paper.LaplaceMechanism(case.epsilon, coins=coins)),
+        lambda case, coins: Mechanism(
+            case.users, case.epsilon, paper.LaplaceMechanism(case.epsilon, coins=coins).release
+        ),
         readings=0,
     ),
     _printed("Dwork", paper.Dwork, sample=2),

@@ -151,8 +151,7 @@ def _draw_samples(table: pl.DataFrame) -> "Figure":
     for name in _BITS:
         part = table.filter(algorithm=name).sort("epsilon")
         axes.plot(part["epsilon"], part["sample"], label=_called(name), **_drawn_as(name))
-    alpha, beta = table["alpha"][0], table["beta"][0]
-    title = rf"error below $\alpha$ = {alpha:g} with probability $1 - \beta$ = {1 - beta:g}"
+    title = rf"error below $\alpha$ = {table['alpha'][0]:g} with probability $1 - \beta$ = {1 - table['beta'][0]:g}"
     axes.set(yscale="log", xlabel=_BUDGET, ylabel="proposed sample size $m^*$", title=title)
     axes.legend()
     return figure
@@ -251,8 +250,7 @@ def _draw_budgets(table: pl.DataFrame) -> "Figure":
 
 
 def _error_cells(scale: Scale) -> list[Cell]:
-    size = scale.sample(0.05)
-    trials = tuple(Trial(name, 2 * epsilon, size) for name in _BITS for epsilon in scale.epsilons)
+    trials = tuple(Trial(name, 2 * epsilon, scale.sample(0.05)) for name in _BITS for epsilon in scale.epsilons)
     return cells.runs(BOTH_STREAMS, scale, trials, scale.tail_repetitions)
 
 

@@ -39,11 +39,7 @@ figure { margin: 2.5rem 0; } figure img { max-width: 100%; } figcaption { color:
 .note { color: #444; }
 """
 
-_CLASSES = {
-    Verdict.HOLDS: ("holds", "&#10003;"),
-    Verdict.FAILS: ("fails", "&#10007;"),
-    Verdict.OPEN: ("open", "?"),
-}
+_CLASSES = {Verdict.HOLDS: ("holds", "&#10003;"), Verdict.FAILS: ("fails", "&#10007;"), Verdict.OPEN: ("open", "?")}
 
 
 def page(reproduction: "Reproduction", claims: Sequence[Claim]) -> str:
