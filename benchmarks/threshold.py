@@ -16,8 +16,7 @@ from rich.progress import track
 from rich.table import Table
 
 from panprivacy import audit
-from panprivacy.audit.holders import Observer
-from panprivacy.estimators.continual import DriftTest
+from panprivacy.estimators.continual import Continual, DriftTest
 from panprivacy.privacy.coins import Coins
 from panprivacy.privacy.noise import Laplace
 
@@ -33,11 +32,11 @@ class Kept(DriftTest):
         return self._reached(distance, coins)
 
 
-def observer(kind: type[DriftTest]) -> Callable[[Coins], Observer]:
+def observer(kind: type[DriftTest]) -> Callable[[Coins], Continual]:
     """How to make an observer of one user, with a bar that the one bit can reach."""
 
-    def make(coins: Coins) -> Observer:
-        est = Observer(1, EPSILON, step=1.0, observations=1, coins=coins)
+    def make(coins: Coins) -> Continual:
+        est = Continual(1, EPSILON, step=1.0, observations=1, coins=coins)
         shares = est._observed.drift_test.shares
         est._observed.drift_test = test = kind(shares, 1)
         test.walk[0] = coins.noisy_inside(0, Laplace(shares.threshold)) if kind is Kept else 0

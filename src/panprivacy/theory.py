@@ -6,9 +6,7 @@ Theorems are numbered as the paper numbers them, by section: Dwork 3.1-3.3, OptB
 """
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -169,13 +167,14 @@ def actual_epsilon(pair: tuple[ArrayLike, ArrayLike]) -> Real:
 
 
 def _probabilities(pair: tuple[ArrayLike, ArrayLike]) -> tuple[FloatArray, FloatArray]:
-    p_init, p_upd = pair
-    return _inside("p_init", p_init, 0, 1), _inside("p_upd", p_upd, 0, 1)
+    return _inside("p_init", pair[0], 0, 1), _inside("p_upd", pair[1], 0, 1)
 
 
-@dataclass(frozen=True)
-class _Coins:
-    """An algorithm's probabilities at a checked epsilon; ``gap`` is ``p_upd - p_init`` in full precision."""
+class _Coins(NamedTuple):
+    """An algorithm's probabilities at a checked epsilon; ``gap`` is ``p_upd - p_init`` in full precision.
+
+    One bit moves the printed estimate by ``1 / (sample * gap)``.
+    """
 
     epsilon: FloatArray
     p_init: FloatArray
@@ -183,37 +182,13 @@ class _Coins:
     gap: FloatArray
 
 
-@dataclass(frozen=True)
-class _Algorithm:
-    """What distinguishes one of the paper's algorithms; the rest of its theory follows from these.
-
-    One bit moves the printed estimate by ``1 / (sample * gap)``. An algorithm with ``levels`` samples
-    ``universe / 2**level`` users instead of a number chosen before the stream.
-    """
-
-    pair: Callable[[ArrayLike], tuple[Real, Real]]
-    gap: Callable[[FloatArray], FloatArray]
-    levels: bool = False
-
-    def coins(self, epsilon: ArrayLike) -> _Coins:
-        p_init, p_upd = (np.asarray(p) for p in self.pair(epsilon))
-        budget = np.asarray(epsilon, dtype=np.float64)
-        return _Coins(budget, p_init, p_upd, self.gap(budget))
-
-
-ALGORITHMS = {
-    "dwork": _Algorithm(dwork_pair, gap=lambda epsilon: epsilon / 4),
-    "optbern": _Algorithm(symmetric_pair, gap=lambda epsilon: np.tanh(epsilon / 2)),
-    "ppds": _Algorithm(symmetric_pair, gap=lambda epsilon: np.tanh(epsilon / 2), levels=True),
-}
-
-
-def _find_algorithm(name: str) -> _Algorithm:
-    if name not in ALGORITHMS:
-        raise InvalidValue(
-            f"algorithm {name!r} is not one of {', '.join(map(repr, ALGORITHMS))}", code="algorithm-choice"
-        )
-    return ALGORITHMS[name]
+def _coins_of(algorithm: str, epsilon: ArrayLike) -> _Coins:
+    if algorithm not in ("dwork", "optbern", "ppds"):
+        raise InvalidValue(f"algorithm {algorithm!r} is not one of 'dwork', 'optbern', 'ppds'", code="algorithm-choice")
+    pair = dwork_pair(epsilon) if algorithm == "dwork" else symmetric_pair(epsilon)
+    budget = np.asarray(epsilon, dtype=np.float64)
+    gap = budget / 4 if algorithm == "dwork" else np.tanh(budget / 2)
+    return _Coins(budget, np.asarray(pair[0]), np.asarray(pair[1]), gap)
 
 
 # --- losses of the state and everything released, seen together ------------------------------------------------------
@@ -273,10 +248,9 @@ def joint_loss(algorithm: str, epsilon: ArrayLike, sample: ArrayLike | None = No
     >>> joint_loss("ppds", 0.1)
     inf
     """
-    facts = _find_algorithm(algorithm)
-    coins = facts.coins(epsilon)
+    coins = _coins_of(algorithm, epsilon)
     shape = np.broadcast_shapes(coins.epsilon.shape, () if sample is None else _count("sample", sample).shape)
-    if facts.levels:
+    if algorithm == "ppds":
         return _plain(np.full(shape, np.inf))
     p_init, p_upd, x = coins.p_init, coins.p_upd, coins.epsilon / coins.gap
     if moved:
@@ -382,11 +356,15 @@ def mse(
     >>> f"{mse('ppds', 0.5, None, density=0.63, universe=100_000, level=6):.4e}"
     '2.6575e-03'
     """
-    coins = _find_algorithm(algorithm).coins(epsilon)
+    coins = _coins_of(algorithm, epsilon)
     m = _sampled_users(algorithm, sample, universe, level)
     d = _inside("density", density, 0, 1, ends="[]")
     of_a_bit = (1 - d) * coins.p_init * (1 - coins.p_init) + d * coins.p_upd * (1 - coins.p_upd)
-    sampling = d * (1 - d) / m * _finite_population(m, universe)
+    sampling = d * (1 - d) / m
+    if universe is not None:
+        size = np.asarray(universe, dtype=np.float64)
+        # A universe of one user is always sampled whole, and 0/1 says so where 0/0 would not.
+        sampling = sampling * ((size - m) / np.maximum(size - 1, 1))
     return _plain(of_a_bit / (m * coins.gap**2) + sampling + 2 / (coins.epsilon * m) ** 2)
 
 
@@ -414,7 +392,7 @@ def mse_bound(
     >>> f"{mse_bound('ppds', 0.5, None, universe=100_000, level=6):.4e}"
     '2.6706e-03'
     """
-    coins = _find_algorithm(algorithm).coins(epsilon)
+    coins = _coins_of(algorithm, epsilon)
     m = _sampled_users(algorithm, sample, universe, level)
     return _plain(1 / (4 * m * coins.gap**2) + 2 / (coins.epsilon * m) ** 2)
 
@@ -437,7 +415,7 @@ def discrete_laplace_variance(epsilon: ArrayLike) -> Real:
 def _sampled_users(
     algorithm: str, sample: ArrayLike | None, universe: ArrayLike | None, level: ArrayLike | None
 ) -> FloatArray:
-    if _find_algorithm(algorithm).levels:
+    if algorithm == "ppds":
         if sample is not None or universe is None or level is None:
             raise InvalidValue(
                 f"{algorithm} samples universe / 2**level users: give both, and sample=None", code="ppds-sample"
@@ -460,14 +438,6 @@ def _sampled_users(
     if universe is not None and (users > _count("universe", universe)).any():
         raise InvalidValue("sample must be at most universe: users are drawn without replacement", code="sample-range")
     return users
-
-
-def _finite_population(m: FloatArray, universe: ArrayLike | None) -> FloatArray:
-    if universe is None:
-        return np.ones_like(m)
-    size = np.asarray(universe, dtype=np.float64)
-    # A universe of one user is always sampled whole, and 0/1 says so where 0/0 would not.
-    return np.asarray((size - m) / np.maximum(size - 1, 1))
 
 
 def error_bound(algorithm: str, epsilon: ArrayLike, alpha: ArrayLike, sample: ArrayLike) -> Real:
@@ -513,12 +483,8 @@ def sample_size(algorithm: str, epsilon: ArrayLike, alpha: ArrayLike, beta: Arra
 
     Parameters
     ----------
-    algorithm
-        ``"dwork"`` or ``"optbern"``; the paper prints no tail bound for PPDS.
-    epsilon
-        The paper's budget: in (0, 2) for Dwork, positive for OptBern.
-    alpha
-        Additive error of the density, in (0, 1].
+    algorithm, epsilon, alpha
+        As in `error_bound`.
     beta
         Allowed probability of a larger error, in (0, 1).
 
@@ -540,13 +506,13 @@ def sample_size(algorithm: str, epsilon: ArrayLike, alpha: ArrayLike, beta: Arra
 
 
 def _with_tail_bound(algorithm: str, epsilon: ArrayLike, alpha: ArrayLike) -> tuple[_Coins, FloatArray]:
-    facts = _find_algorithm(algorithm)
-    if facts.levels:
+    coins = _coins_of(algorithm, epsilon)
+    if algorithm == "ppds":
         raise InvalidValue(
             f"the paper prints no tail bound for {algorithm}: use 'optbern' with universe / 2**level users",
             code="no-tail-bound",
         )
-    return facts.coins(epsilon), _inside("alpha", alpha, 0, 1, ends="(]")
+    return coins, _inside("alpha", alpha, 0, 1, ends="(]")
 
 
 def _tightest_bound(epsilon: float, gap: float, alpha: float, m: float) -> float:

@@ -13,7 +13,7 @@ from panprivacy import Density, audit
 from panprivacy.audit.enumeration.delta import Contrast, contrast_of, divergence, region
 from panprivacy.audit.enumeration.loss import Hidden, Weights
 from panprivacy.audit.enumeration.outcomes import Noised, RealLaplace
-from panprivacy.audit.holders import Observer
+from panprivacy.estimators.continual import Continual
 from panprivacy.privacy import gaussian
 from panprivacy.privacy.coins import ONE, Coins
 from panprivacy.privacy.noise import Gaussian, Laplace, Noise
@@ -307,9 +307,9 @@ def test_what_rules_a_stream_out_shows_in_the_delta_too(kind: type[Density]) -> 
 
 @pytest.mark.slow
 def test_where_nothing_tells_more_than_epsilon_the_delta_is_what_was_not_followed() -> None:
-    def make(coins: Coins) -> Observer:
+    def make(coins: Coins) -> Continual:
         with gaussian_noise():
-            observer = Observer(1, 20.0, step=1.0, moves=1, delta=1e-3, observations=1, coins=coins)
+            observer = Continual(1, 20.0, step=1.0, moves=1, delta=1e-3, observations=1, coins=coins)
         observed_of(observer).drift_test.bar = 1
         return observer
 

@@ -8,8 +8,19 @@ import pytest
 import panprivacy
 from command_line import invoke
 from panprivacy.audit import crossings
-from panprivacy.audit.crossing_cells import Cell, Row, Scenario, Verdict, measure, rows
-from panprivacy.audit.crossings import COLUMNS, MORE, Filled, line_of, title_of
+from panprivacy.audit.crossings import (
+    COLUMNS,
+    MORE,
+    Cell,
+    Filled,
+    Row,
+    Scenario,
+    Verdict,
+    line_of,
+    measure,
+    rows,
+    title_of,
+)
 from panprivacy.audit.holders import OneBit
 from panprivacy.estimators.density import Density
 from panprivacy.testing import SeededCoins, refused, split_of
@@ -43,7 +54,7 @@ def test_an_estimator_with_an_option_that_nobody_knows_fails_the_audit() -> None
             self.moons = moons
 
     with pytest.raises(TypeError, match="moons"):
-        COLUMNS[0].cell(Row(Novelty))
+        COLUMNS["1 release"](Row(Novelty))
 
 
 def test_no_cell_is_empty() -> None:
@@ -77,9 +88,7 @@ def test_no_crossing_loses_more_than_is_stated(crossing: Any) -> None:
 def test_the_abstract_machine_loses_what_the_code_loses_in_two_cycles(readings: int) -> None:
     """Those that are too large with a delta are replaced by one bit: without a delta the two can be compared."""
     row = Row(panprivacy.ActiveUsers)
-    (cell,) = (
-        column.cell(row) for column in COLUMNS if column.title == f"2 cycles, {'read once' if readings else 'unread'}"
-    )
+    cell = COLUMNS[f"2 cycles, {'read once' if readings else 'unread'}"](row)
     split = split_of(row.build(SeededCoins(0)))
     scenario = Scenario(range(1), 4, releases=4, readings=readings)
     machine = measure(lambda coins: OneBit(split, (cell.epsilon, 0.0), 2, coins), scenario)

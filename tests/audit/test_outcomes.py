@@ -10,8 +10,7 @@ from panprivacy.audit.enumeration.outcomes import (
     EveryOutcome,
     Noised,
     RealLaplace,
-    chance_from,
-    chance_of,
+    chance,
 )
 from panprivacy.privacy.coins import ONE
 from panprivacy.privacy.noise import Gaussian, Laplace, Noise
@@ -116,6 +115,6 @@ def test_chances_of_gaussian_noise_are_those_of_its_law(square: Fraction) -> Non
     heights = np.exp(-(x**2) / (2 * float(square)))
     for distance in (0, 1, 5):
         expected = heights[200 + distance] / heights.sum()
-        assert float(chance_of(distance, Gaussian(square))) == pytest.approx(expected, rel=1e-13)
+        assert float(chance(distance, Gaussian(square))) == pytest.approx(expected, rel=1e-13)
         beyond = heights[201 + distance :].sum() / heights.sum()
-        assert float(chance_from(distance + 1, Gaussian(square))) == pytest.approx(beyond, rel=1e-13)
+        assert float(chance(distance + 1, Gaussian(square), beyond=True)) == pytest.approx(beyond, rel=1e-13)

@@ -12,7 +12,7 @@ import pytest
 from panprivacy import Density, audit, paper, theory
 from panprivacy.audit.enumeration.loss import Judge
 from panprivacy.audit.enumeration.machine import Laws, Machine, Step
-from panprivacy.audit.enumeration.search import READ, RELEASE, AllStreams, Left, Search
+from panprivacy.audit.enumeration.search import READ, Left, Search, Streams
 from panprivacy.privacy.coins import Coins
 from panprivacy.privacy.noise import Laplace
 from panprivacy.privacy.pairs import symmetric
@@ -66,8 +66,8 @@ def test_what_rules_a_stream_out_loses_infinitely(make: Callable[[Coins], Any]) 
 def test_what_shows_only_after_events_of_others_is_found() -> None:
     laws = Laws(Machine(lambda coins: planted.Sleeper(2, PAIR, RATE, coins), range(2)))
     judge = Judge(laws)
-    search = Search(laws, AllStreams(2), ("update",), RELEASE, False, judge.hear, judge.is_certain)
-    search.around(0, Left(releases=0, readings=1))
+    search = Search(laws, Streams(2), ("update",), False, judge)
+    search.around((0,), Left(releases=0, readings=1))
 
     assert judge.is_certain()
     assert judge.worst is not None

@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from panprivacy.audit.crossing_cells import Cell, Row, Scenario, measure
-from panprivacy.audit.crossings import COLUMNS, DELTA, MORE, windows
+from panprivacy.audit.crossings import COLUMNS, DELTA, MORE, Cell, Row, Scenario, measure, windows
 from panprivacy.audit.holders import InWindows, LosingShards, Maker
 from panprivacy.estimators.counts import Counts
 from panprivacy.estimators.density import Density
@@ -16,8 +15,6 @@ from panprivacy.privacy import composition, exact, gaussian
 from panprivacy.privacy.budget import Split
 from panprivacy.privacy.noise import Gaussian, Laplace
 from panprivacy.testing import ledger_of, split_of
-
-CELLS = {column.title: column.cell for column in COLUMNS}
 
 
 def unread_of_one_count(split: Split, draws: int = 1) -> float:
@@ -41,8 +38,8 @@ def _one_count(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("_one_count")
 @pytest.mark.parametrize("feature", ["2 windows, read once", "2 windows, unread"])
 def test_windows_that_forget_that_a_user_moves_two_counts_are_found(feature: str) -> None:
-    assert CELLS[feature](Row(Counts)).found > 1.05 * CELLS[feature](Row(Counts)).epsilon
-    assert CELLS[feature](Row(Density)).holds
+    assert COLUMNS[feature](Row(Counts)).found > 1.05 * COLUMNS[feature](Row(Counts)).epsilon
+    assert COLUMNS[feature](Row(Density)).holds
 
 
 @pytest.mark.slow
@@ -77,10 +74,10 @@ def test_a_folder_that_forgets_that_a_user_moves_two_counts_is_found(monkeypatch
         return change(self, do)
 
     monkeypatch.setattr(StateFolder, "_change", with_half_the_noise)
-    cell = CELLS["state folder"](Row(Counts))
+    cell = COLUMNS["state folder"](Row(Counts))
     assert not cell.holds
     assert cell.found > 1.05 * cell.epsilon
-    assert CELLS["state folder"](Row(Density)).holds
+    assert COLUMNS["state folder"](Row(Density)).holds
 
 
 class SettingAside(LosingShards):

@@ -124,10 +124,10 @@ def test_bounds_of_a_probability_cover_it_as_often_as_they_say() -> None:
 
 def test_packed_bits_become_features_of_their_own() -> None:
     shots = [{"words": np.array([word], dtype=np.uint64), "size": np.array(3)} for word in (0b001, 0b011, 0b110)]
-    found = columns(shots)
+    names, values = columns(shots)
 
-    assert found.names == ["words[0]", "words[1]", "words[2]", "sum of words"]
-    assert found.values.tolist() == [[1, 0, 0, 1], [1, 1, 0, 2], [0, 1, 1, 2]]
+    assert names == ["words[0]", "words[1]", "words[2]", "sum of words"]
+    assert values.tolist() == [[1, 0, 0, 1], [1, 1, 0, 2], [0, 1, 1, 2]]
 
 
 def test_a_snapshot_is_not_changed_by_what_follows() -> None:

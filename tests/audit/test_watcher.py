@@ -11,7 +11,6 @@ from adaptive import smallest_delta
 from panprivacy import audit
 from panprivacy.audit.enumeration.delta import Watcher
 from panprivacy.audit.enumeration.machine import Machine, Step
-from panprivacy.audit.enumeration.search import RELEASE
 from panprivacy.privacy.coins import Coins
 from panprivacy.privacy.pairs import symmetric
 
@@ -34,7 +33,7 @@ def bit(state: float, square: int, claimed: tuple[float, float] = (1.0, 0.5)) ->
 
 def watched(state: float, square: int, total: float, releases: int, *, leaves: bool = True, **more: Any) -> float:
     actions = [(), (COMES,), (LEAVES,)] if leaves else [(), (COMES,)]
-    return Watcher(Machine(bit(state, square), [0]), actions, RELEASE).smallest_delta(total, releases, **more)
+    return Watcher(Machine(bit(state, square), [0]), actions).smallest_delta(total, releases, **more)
 
 
 @pytest.mark.slow

@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from panprivacy.audit.holders import Observer
-from panprivacy.estimators.continual import DriftTest
+from panprivacy.estimators.continual import Continual, DriftTest
 from panprivacy.privacy.coins import Coins
 from panprivacy.privacy.noise import Laplace
 from panprivacy.testing import observed_of
@@ -26,8 +25,8 @@ def one_user(
     """How to make an observer of a single user, with a bar that its one bit can reach; without deletions if no moves
     are given, and then for a single one."""
 
-    def make(coins: Coins) -> Observer:
-        observer = Observer(1, epsilon, step=1.0, moves=moves, observations=observations, coins=coins)
+    def make(coins: Coins) -> Continual:
+        observer = Continual(1, epsilon, step=1.0, moves=moves, observations=observations, coins=coins)
         shares = observed_of(observer).drift_test.shares
         walk = coins.noisy_inside(0, Laplace(shares.threshold)) if watch is KeptThreshold else 0
         observed_of(observer).drift_test = watch(shares, bar)

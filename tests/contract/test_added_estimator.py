@@ -8,8 +8,7 @@ from contracted import described
 import panprivacy as pp
 from panprivacy import registry
 from panprivacy.audit import interference
-from panprivacy.audit.crossing_cells import Verdict, rows
-from panprivacy.audit.crossings import COLUMNS
+from panprivacy.audit.crossings import COLUMNS, Verdict, rows
 from panprivacy.audit.memory import scenarios
 from panprivacy.audit.memory.estimators import parts_of
 from panprivacy.audit.subjects import Case, subjects
@@ -44,13 +43,12 @@ def test_the_auditor_finds_a_coin_of_it_that_is_wrong(monkeypatch: pytest.Monkey
 @pytest.mark.slow
 def test_it_is_crossed_with_all_features() -> None:
     (row,) = (row for row in rows() if row.kind is HalfSample)
-    cells = {column.title: column.cell for column in COLUMNS}
     for title in ("1 release", "state file", "pickle", "1 window", "clock and refusals"):
-        cell = cells[title](row)
+        cell = COLUMNS[title](row)
         assert cell.verdict is Verdict.AUDITED, f"{title}: {cell}"
         assert cell.holds, f"{title}: {cell}"
     for title in ("state folder", "merge", "Continual"):
-        assert cells[title](row).verdict is Verdict.REFUSED, title
+        assert COLUMNS[title](row).verdict is Verdict.REFUSED, title
 
 
 def test_no_user_changes_what_happens_to_the_rows_of_others() -> None:

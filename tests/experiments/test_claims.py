@@ -1,7 +1,6 @@
 """Claims: right data bear them out, wrong data refute them, few data leave them open."""
 
 from collections.abc import Callable
-from functools import partial
 
 import polars as pl
 import pytest
@@ -118,7 +117,7 @@ def losses(name: str, loss: float, *, settled: bool = True) -> pl.DataFrame:
 
 
 def test_a_loss_above_the_claim_refutes_and_a_lower_bound_proves_nothing() -> None:
-    judge = partial(claims.theorem, name="Dwork")
+    judge = claims.THEOREMS["Dwork"]
     assert judge(losses("Dwork", 3.5)).verdict is Verdict.FAILS
     assert judge(losses("Dwork", 0.4)).verdict is Verdict.HOLDS
     assert judge(losses("Dwork", 0.3, settled=False)).verdict is Verdict.OPEN

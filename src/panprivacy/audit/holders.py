@@ -8,7 +8,6 @@ import os
 import pickle
 import tempfile
 from collections.abc import Callable
-from math import expm1
 from pathlib import Path
 from typing import Any, Self
 
@@ -16,24 +15,21 @@ from panprivacy.audit.enumeration import claim_of
 from panprivacy.estimators.continual import Continual, DriftTest, Observed, drawn_bits
 from panprivacy.estimators.continual_law import Shares
 from panprivacy.estimators.merge import merge
-from panprivacy.estimators.retention import Retention
 from panprivacy.estimators.windows import Windows
 from panprivacy.folder import StateFolder, gather
 from panprivacy.folder.batches import Combiner
 from panprivacy.folder.shards import shard_name
-from panprivacy.paper import LaplaceMechanism, RandomizedResponse
 from panprivacy.privacy import coins as coin_sources
 from panprivacy.privacy.coins import Coins
 from panprivacy.state import load
-from panprivacy.testing import SeededCoins, set_coins
-from panprivacy.universe import Ids, Range
-
-_IN_MEMORY = "/dev/shm"  # Linux's file system in memory
+from panprivacy.testing import SeededCoins, observed_of, set_coins
+from panprivacy.universe import Range
 
 
 def new_place() -> "tempfile.TemporaryDirectory[str]":
     """A new folder that is removed in the end, in memory where it can be: disks take longer than all else."""
-    return tempfile.TemporaryDirectory(dir=_IN_MEMORY if os.access(_IN_MEMORY, os.W_OK) else None)
+    memory = "/dev/shm"  # Linux's file system in memory
+    return tempfile.TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else None)
 
 
 class Maker:
@@ -46,37 +42,36 @@ class Maker:
         return self.build(self.coins, **self.options)
 
 
+def _verb(name: str) -> Any:
+    def verb(self: "Holder", *given: Any) -> Any:
+        return self._call(name, *given)
+
+    return verb
+
+
 class Holder:
     """An estimator by itself: the verbs of a stream, and the stated loss, which is the estimator's own unless given.
 
     An estimator with two periods ends the first of them with its first release.
     """
 
-    def __init__(self, est: Any, claim: tuple[float, float] | None = None) -> None:
+    def __init__(self, est: Any, _: Coins | None = None, *, claim: tuple[float, float] | None = None) -> None:
         self._est = est
         self.claimed_epsilon, self.claimed_delta = claim or claim_of(est)
 
     def _call(self, verb: str, *given: Any) -> Any:
-        return called(self._est, verb, *given)
+        if verb == "release" and hasattr(self._est, "next_release"):
+            verb = "next_release"
+        return getattr(self._est, verb)(*given)
 
-    def update(self, *event: Any) -> None:
-        self._call("update", *event)
-
-    def remove(self, *event: Any) -> None:
-        self._call("remove", *event)
-
-    def rerandomize(self) -> None:
-        self._call("rerandomize")
-
-    def release(self) -> Any:
-        return self._call("release")
+    update, remove, rerandomize, release = map(_verb, ("update", "remove", "rerandomize", "release"))
 
 
 class Stored(Holder):
     """An estimator that lies in files between any two calls. An intruder reads the files."""
 
     def __init__(self, est: Any, coins: Coins) -> None:
-        super().__init__(None, claim_of(est))
+        super().__init__(None, claim=claim_of(est))
         self._coins, self._universe = coins, est.universe
         with new_place() as place:
             self._store(est, Path(place) / "state")
@@ -85,17 +80,14 @@ class Stored(Holder):
     def _call(self, verb: str, *given: Any) -> Any:
         with new_place() as place:
             put_files(place, self._files)
-            est = self._open(Path(place) / "state")
-            returned = called(est, verb, *given)
-            self._close(est, Path(place) / "state")
-            self._files = files_in(place)
+            self._est = self._open(Path(place) / "state")
+            returned = super()._call(verb, *given)
+            self._close(self._est, Path(place) / "state")
+            self._est, self._files = None, files_in(place)
         return returned
 
-    def _store(self, est: Any, path: Path) -> None:
-        raise NotImplementedError
-
-    def _open(self, path: Path) -> Any:
-        raise NotImplementedError
+    _store: Callable[[Any, Path], None]
+    _open: Callable[[Path], Any]
 
     def _close(self, est: Any, path: Path) -> None:
         """Write what has changed, unless the estimator has."""
@@ -155,9 +147,6 @@ class LosingShards(InFolder):
 class Combined(Holder):
     """An estimator that is fed with packed sets of slots, each gathered elsewhere, as the service takes them."""
 
-    def __init__(self, est: Any, coins: Coins) -> None:  # noqa: ARG002 - the estimator has its coins
-        super().__init__(est)
-
     def _call(self, verb: str, *given: Any) -> Any:
         if verb not in ("update", "remove"):
             return super()._call(verb)
@@ -174,22 +163,17 @@ class InWindows(Holder):
 
     def __init__(self, make: Callable[[], Any], times: int = 1, readings: int | None = None) -> None:
         windows: Windows[Any] = Windows(make, every=1, start=0)
-        super().__init__(windows, claim_for(windows, times, readings))
+        super().__init__(windows, claim=claim_for(windows, times, readings))
         self._now = 0
 
-    def update(self, *event: Any) -> None:
-        self._est.update(*event, time=self._now)
-
-    def remove(self, *event: Any) -> None:
-        self._est.open.remove(*event)
-
-    def rerandomize(self) -> None:
-        self._est.open.rerandomize()
-
-    def release(self) -> Any:
+    def _call(self, verb: str, *given: Any) -> Any:
+        if verb == "update":
+            return self._est.update(*given, time=self._now)
         est: Any = self._est.open
+        if verb != "release":
+            return getattr(est, verb)(*given)
         if est.budget.releases_made + 1 < est.budget.releases:
-            return next_release(est)
+            return est.next_release()
         self._now += 1
         return self._est.advance(self._now)
 
@@ -198,7 +182,7 @@ class Merged(Holder):
     """Two parts, one of which holds each user, that are merged before the first release."""
 
     def __init__(self, parts: list[Any]) -> None:
-        super().__init__(None, claim_of(parts[0]))
+        super().__init__(None, claim=claim_of(parts[0]))
         self._parts = parts
 
     def _call(self, verb: str, *given: Any) -> Any:
@@ -206,15 +190,7 @@ class Merged(Holder):
             self._parts = [merge(self._parts)]
         return [getattr(part, verb)(*given) for part in self._parts]
 
-
-class Shards(Merged):
-    """The same with batches."""
-
-    def update_many(self, ids: Ids) -> None:
-        self._call("update_many", ids)
-
-    def remove_many(self, ids: Ids) -> None:
-        self._call("remove_many", ids)
+    update_many, remove_many = _verb("update_many"), _verb("remove_many")
 
 
 class MergedWithAnother(Holder):
@@ -252,27 +228,19 @@ class ByCategory(Holder):
         super().__init__(est)
         self._one, self._other = one, other
 
-    def update(self, *event: Any) -> None:
-        self._est.update(*event, self._one)
+    def _call(self, verb: str, *given: Any) -> Any:
+        if not verb.startswith(("update", "remove")):
+            return super()._call(verb, *given)
+        category = self._other if "_other" in verb else self._one
+        return getattr(self._est, verb.replace("_other", ""))(*given, category)
 
-    def update_other(self, *event: Any) -> None:
-        self._est.update(*event, self._other)
-
-    def remove(self, *event: Any) -> None:
-        self._est.remove(*event, self._one)
-
-    def remove_other(self, *event: Any) -> None:
-        self._est.remove(*event, self._other)
+    update_other, remove_other = _verb("update_other"), _verb("remove_other")
 
 
 class TwoCategories(ByCategory):
     """The same with batches, for an estimator by itself."""
 
-    def update_many(self, ids: Ids) -> None:
-        self._est.update_many(ids, self._one)
-
-    def update_other_many(self, ids: Ids) -> None:
-        self._est.update_many(ids, self._other)
+    update_many, update_other_many = _verb("update_many"), _verb("update_other_many")
 
 
 class OneBit:
@@ -297,26 +265,10 @@ class OneBit:
         return released
 
 
-def next_release(est: Any) -> Any:
-    """The next release that is due."""
-    return est.next_release() if hasattr(est, "next_release") else est.release()
-
-
-def called(est: Any, verb: str, *given: Any) -> Any:
-    """What a verb of a stream returns."""
-    return next_release(est) if verb == "release" else getattr(est, verb)(*given)
-
-
 def claim_for(est: Any, times: int, readings: int | None) -> tuple[float, float]:
     """Epsilon and delta that windows, or an estimator with cycles, state for this many of them and readings."""
     stated = est.delta_of if hasattr(est, "delta_of") else est.delta
     return est.loss(times, readings=readings), float(stated(times, readings=readings))
-
-
-def claim_together(est: Any, users: int) -> tuple[float, float]:
-    """What k users who act as one lose: k times epsilon, ``delta * (e^(k*epsilon) - 1) / (e^epsilon - 1)``."""
-    epsilon, delta = claim_of(est)
-    return users * epsilon, delta * expm1(users * epsilon) / expm1(epsilon)
 
 
 def files_in(folder: str) -> dict[str, bytes]:
@@ -334,37 +286,27 @@ def put_files(folder: str, files: dict[str, bytes]) -> None:
         path.chmod(0o600)
 
 
-class Observer(Continual):
-    """Continual observation; an audit takes its observations for releases."""
-
-    release = Continual.observe
-
-    def with_low_threshold(self) -> Self:
-        """Move as soon as one user more is seen: the planned threshold is beyond the few users of an audit."""
-        self._observed.drift_test.bar = 1
-        return self
+class ObserverByShares(Continual):
+    """Continual observation by given shares; it moves as soon as one user more is seen."""
 
     @classmethod
     def of(cls, shares: Shares, users: int, coins: Coins) -> Self:
-        """An observer of a stream with deletions, by these shares; it moves as soon as one user more is seen."""
+        """An observer of a stream with deletions."""
         density = drawn_bits(Range(users), users, shares, coins)
         return cls._of_parts(density, Observed(DriftTest(shares, bar=1), 1.0, 0.05, planned=1, insert_only=False))
 
 
-class Periods(Retention):
-    """Two periods; the first release of an audit ends the first of them, and releases the cohort."""
-
-    def release(self, level: float = 0.95) -> Any:
-        return super().release(level) if self.closed else self.close(level)
+def with_low_threshold(observer: Continual) -> Continual:
+    """Move as soon as one user more is seen: the planned threshold is beyond the few users of an audit."""
+    observed_of(observer).drift_test.bar = 1
+    return observer
 
 
 class Mechanism:
     """A mechanism of the static model: the data are held in the clear, and one answer is given about them."""
 
-    def __init__(self, users: int, mechanism: RandomizedResponse | LaplaceMechanism) -> None:
-        self._present = [0] * users
-        self._mechanism = mechanism
-        self.claimed_epsilon = mechanism.epsilon
+    def __init__(self, users: int, epsilon: float, answer: Callable[[list[int]], Any]) -> None:
+        self._present, self.claimed_epsilon, self._answer = [0] * users, epsilon, answer
 
     def update(self, user: int) -> None:
         self._present[user] = 1
@@ -373,6 +315,4 @@ class Mechanism:
         self._present[user] = 0
 
     def release(self) -> Any:
-        if isinstance(self._mechanism, RandomizedResponse):
-            return self._mechanism.answer(self._present)
-        return self._mechanism.release(self._present)
+        return self._answer(self._present)

@@ -106,12 +106,15 @@ class Seen:
     """The names and lengths of files, or the length of the state."""
 
 
+Run: TypeAlias = Callable[[Sequence[Step]], Seen]
+
+
 @dataclass(frozen=True)
 class Subject:
     """Something that is fed rows."""
 
     name: str
-    run: Callable[[Sequence[Step]], Seen]
+    run: Run
     additions: tuple[str, ...]
     mixed: bool = True
     """Whether the rows of the one may come in the batches of others, too, and not only in a batch of their own."""
@@ -178,9 +181,6 @@ def _changes(alone: Seen, beside: Seen, steps: Sequence[Step]) -> tuple[str, ...
     return tuple(what for what, equal in same.items() if not equal)
 
 
-# --- estimators -----------------------------------------------------------------------------------------------------
-
-
 class Recording(CertainCoins):
     """Certain coins that note every number before noise is added, which is none; keys are the same in each run."""
 
@@ -196,44 +196,38 @@ class Recording(CertainCoins):
         return value
 
 
-Run: TypeAlias = Callable[[Sequence[Step]], Seen]
-
-
 def fed(
     make: Callable[[Recording, Path], Any],
     at_end: Callable[[Any], object] = lambda est: est.next_release(),
-    at_tick: Callable[[Any, Tick], object] = lambda est, tick: None,  # noqa: ARG005
+    at_tick: Callable[[Any, Tick], object] = lambda *_: None,
     *,
     by: str = "",
     **policy: Any,
 ) -> Run:
     """Feed rows to an estimator: with their times, by category, or neither; `policy` goes to `update_many`."""
 
-    def do(est: Any, step: Step) -> None:
-        if isinstance(step, Tick):
-            at_tick(est, step)
-        elif by == "time":
-            est.update_many([row.user for row in step], time=[row.time for row in step], **policy)
-        else:
-            est.update_many([row.user for row in step], *([[row.category for row in step]] if by == "category" else []))
+    def refuses(est: Any, step: Step) -> bool:
+        try:
+            if isinstance(step, Tick):
+                at_tick(est, step)
+            elif by == "time":
+                est.update_many([row.user for row in step], time=[row.time for row in step], **policy)
+            else:
+                categories = [[row.category for row in step]] if by == "category" else []
+                est.update_many([row.user for row in step], *categories)
+        except (ValueError, TypeError):  # the errors of this library about rows are both
+            return True
+        return False
 
     def run(steps: Sequence[Step]) -> Seen:
         coins = Recording()
         with new_place() as place:
             est = make(coins, Path(place))
-            refused = tuple(_refused(do, est, step) for step in steps)
+            refused = tuple(refuses(est, step) for step in steps)
             at_end(est)
             return replace(_shown(est, Path(place)), refused=refused, counts=tuple(coins.released))
 
     return run
-
-
-def _refused(do: Callable[[Any, Step], None], est: Any, step: Step) -> bool:
-    try:
-        do(est, step)
-    except (ValueError, TypeError):  # the errors of this library about rows are both
-        return True
-    return False
 
 
 def _shown(est: Any, place: Path) -> Seen:
@@ -253,14 +247,11 @@ def _timed(make: Callable[[Recording, Path], Any], **policy: Any) -> Run:
     return fed(make, lambda _: None, lambda est, tick: est.advance(tick.time), by="time", **policy)
 
 
-def windows(**policy: Any) -> Run:
+def windows(every: str = "1d", tz: str | None = None, **policy: Any) -> Run:
     """Daily windows of a `Density`."""
-    return _timed(lambda coins, _: Windows(lambda: Density(USERS, 1.0, coins=coins), "1d", start=START), **policy)
-
-
-def _local_days(coins: Recording, _: Path) -> Windows[Any]:
-    """Days of the calendar, in a time zone."""
-    return Windows(lambda: Density(USERS, 1.0, coins=coins), "day", start=START, tz="Europe/Berlin")
+    return _timed(
+        lambda coins, _: Windows(lambda: Density(USERS, 1.0, coins=coins), every, start=START, tz=tz), **policy
+    )
 
 
 def actives(**policy: Any) -> Run:
@@ -268,26 +259,19 @@ def actives(**policy: Any) -> Run:
     return _timed(lambda coins, _: ActiveUsers(USERS, 1.0, span="2d", start=START, key=_KEY, coins=coins), **policy)
 
 
-def _folder(coins: Recording, place: Path) -> StateFolder:
-    return StateFolder.create(place / "folder", USERS, 1.0, shards=2, categories=CATEGORIES, coins=coins)
-
-
-def _release(est: Any) -> object:
-    return est.release()
-
-
-def _end_first_period(est: Any, _: Tick) -> object:
-    return None if est.closed else est.close()
-
-
+_FOLDER = fed(
+    lambda coins, place: StateFolder.create(place / "folder", USERS, 1.0, shards=2, categories=CATEGORIES, coins=coins),
+    lambda est: est.release(),
+    by="category",
+)
 _BY_ROWS = {"a row of every day": "by default a row may end the open period: feed with ahead=0"}
-_ROW_BY_ROW = {"ahead": 0, "late": "skip", "early": "skip"}
+_ROW_BY_ROW: dict[str, Any] = {"ahead": 0, "late": "skip", "early": "skip"}
 
 
 SUBJECTS: tuple[Subject, ...] = (
     Subject("Windows, row by row", windows(**_ROW_BY_ROW), TIMED),
     Subject("Windows", windows(), TIMED, mixed=False, exempt=_BY_ROWS),
-    Subject("Windows, days of the calendar", _timed(_local_days, **_ROW_BY_ROW), TIMED),
+    Subject("Windows, days of the calendar", windows("day", "Europe/Berlin", **_ROW_BY_ROW), TIMED),
     Subject("ActiveUsers, row by row", actives(**_ROW_BY_ROW), TIMED),
     Subject("ActiveUsers", actives(), TIMED, mixed=False, exempt=_BY_ROWS),
     Subject(
@@ -298,11 +282,14 @@ SUBJECTS: tuple[Subject, ...] = (
     ),
     Subject(
         "Retention",
-        fed(lambda coins, _: Retention(USERS, 1.0, key=_KEY, coins=coins), at_tick=_end_first_period),
+        fed(
+            lambda coins, _: Retention(USERS, 1.0, key=_KEY, coins=coins),
+            at_tick=lambda est, _: None if est.closed else est.close(),
+        ),
         TIMED[:1],
     ),
-    Subject("StateFolder, categories", fed(_folder, _release, by="category"), CATEGORISED[:1]),
-    Subject("StateFolder, categories, refusals", fed(_folder, _release, by="category"), CATEGORISED[1:], mixed=False),
+    Subject("StateFolder, categories", _FOLDER, CATEGORISED[:1]),
+    Subject("StateFolder, categories, refusals", _FOLDER, CATEGORISED[1:], mixed=False),
 )
 """Uses of estimators that need words of their own. Pipes, brokers and the service are checked by the tests alike."""
 

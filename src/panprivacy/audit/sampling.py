@@ -5,10 +5,11 @@ numbers; half of the rows choose the event that tells the streams apart best, an
 probabilities.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import product
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,13 +31,6 @@ _THRESHOLDS = 200
 _STATE_FEATURES = 8
 
 
-class Columns(NamedTuple):
-    """Features of many runs: a name and a column for each."""
-
-    names: list[str]
-    values: NDArray[np.float64]
-
-
 def snapshot(thing: Any) -> Snapshot:
     """Copy the numbers out of an object.
 
@@ -45,14 +39,17 @@ def snapshot(thing: Any) -> Snapshot:
     """
     if isinstance(thing, bool | int | float):
         return {"value": np.array(thing)}
-    found = ((name, _as_array(value)) for name, value in leaves(thing))
-    return {name: array for name, array in found if array is not None}
+    found = {}
+    for name, value in leaves(thing):
+        with suppress(ValueError):  # a list of lists of different lengths
+            found[name] = np.array(value)  # a copy: the estimator goes on
+    return {name: array for name, array in found.items() if array.dtype.kind in "biuf"}
 
 
-def columns(snapshots: Sequence[Snapshot]) -> Columns:
-    """Lay the snapshots of many runs side by side, without what never varies; packed bits are unpacked."""
+def columns(snapshots: Sequence[Snapshot]) -> tuple[list[str], Reals]:
+    """Names and columns of the snapshots of many runs, without what never varies; packed bits are unpacked."""
     names: list[str] = []
-    parts: list[NDArray[np.float64]] = []
+    parts: list[Reals] = [np.empty((len(snapshots), 0))]
     for name in dict.fromkeys(name for shot in snapshots for name in shot):
         block = _block([shot.get(name, np.empty(0)) for shot in snapshots])
         varies = (block != block[0]).any(axis=0)
@@ -61,18 +58,10 @@ def columns(snapshots: Sequence[Snapshot]) -> Columns:
         if varies.sum() > 1:
             names.append(f"sum of {name}")
             parts.append(block.sum(axis=1, keepdims=True))
-    return Columns(names, np.hstack(parts) if parts else np.empty((len(snapshots), 0)))
+    return names, np.hstack(parts)
 
 
-def _as_array(value: Any) -> NDArray[Any] | None:
-    try:
-        array = np.array(value)  # a copy: the estimator goes on
-    except ValueError:  # a list of lists of different lengths
-        return None
-    return array if array.dtype.kind in "biuf" else None
-
-
-def _block(arrays: list[NDArray[Any]]) -> NDArray[np.float64]:
+def _block(arrays: list[NDArray[Any]]) -> Reals:
     flat = [np.ravel(array) for array in arrays]
     if len({array.shape for array in flat}) > 1:  # a list of changing length: its length and sum
         return np.array([[len(array), array.sum()] for array in flat], dtype=np.float64)
@@ -93,17 +82,22 @@ class Runs:
     b: Reals
     """One row for each run of the one stream and of the other."""
 
-    def telling(self) -> list[int]:
-        """The features to work with: all sums and releases, and of the others those whose means differ most."""
-        plain = [i for i in range(self.states) if not self.names[i].startswith("sum of")]
-        spread = np.abs(self.a.mean(axis=0) - self.b.mean(axis=0))
-        chosen = sorted(plain, key=lambda i: -spread[i])[:_STATE_FEATURES]
-        return [i for i in range(len(self.names)) if i in chosen or i not in plain]
+    def halves(self) -> tuple["Runs", "Runs"]:
+        """The first runs and the rest, with the features to work with by the first.
 
-    def only(self, chosen: list[int]) -> "Runs":
-        """The same runs with these features only."""
-        states = sum(i < self.states for i in chosen)
-        return Runs(tuple(self.names[i] for i in chosen), states, self.a[:, chosen], self.b[:, chosen])
+        These are all sums and releases, and of the others those whose means differ most.
+        """
+        half = len(self.a) // 2
+        plain = [i for i in range(self.states) if not self.names[i].startswith("sum of")]
+        spread = np.abs(self.a[:half].mean(axis=0) - self.b[:half].mean(axis=0))
+        telling = sorted(plain, key=lambda i: -spread[i])[:_STATE_FEATURES]
+        kept = [i for i in range(len(self.names)) if i in telling or i not in plain]
+        names, states = tuple(self.names[i] for i in kept), sum(i < self.states for i in kept)
+        first, rest = (
+            Runs(names, states, self.a[part][:, kept], self.b[part][:, kept])
+            for part in (slice(half), slice(half, 2 * half))
+        )
+        return first, rest
 
 
 @dataclass(frozen=True)
@@ -138,7 +132,10 @@ def choose(runs: Runs, error: float) -> tuple[float, Event]:
     threshold, alone and together with either value of a two-valued feature of the state.
     """
     best = 0.0, Event(np.zeros(len(runs.names)), 0.0, None, 0.0, "nothing")
-    wheres = [(None, 0.0), *_conditions(runs)]
+    wheres: list[tuple[int | None, float]] = [(None, 0.0)]
+    for i in range(runs.states):
+        values = np.unique(runs.a[:, i])
+        wheres += [(i, float(value)) for value in values if len(values) == 2]
     for (coefficients, centre, name), sign, (feature, value) in product(_statistics(runs), (1, -1), wheres):
         beyond = sign * coefficients
         loss, threshold = _best_threshold(runs, beyond, feature, value, error)
@@ -160,13 +157,6 @@ def _statistics(runs: Runs) -> Iterator[tuple[Reals, float, str]]:
         rest = units[i].copy()
         rest[: runs.states] = -slopes[:-1]
         yield rest, float(slopes[-1]), f"{runs.names[i]} less what the state predicts"
-
-
-def _conditions(runs: Runs) -> Iterator[tuple[int | None, float]]:
-    for i in range(runs.states):
-        values = np.unique(runs.a[:, i])
-        if len(values) == 2:
-            yield from ((i, float(value)) for value in values)
 
 
 def _best_threshold(
@@ -283,68 +273,58 @@ def sampled(
     if runs < 100:
         raise InvalidValue(f"fewer than 100 runs show nothing, got {runs}", code="audit-runs")
     _check_adjacent(stream_a, stream_b)
-    coins = SeededCoins(seed)
-    shots = _played(lambda stream: _play(make(coins), stream), [stream_a] * runs + [stream_b] * runs, progress)
-    everything = _laid_out(shots, runs)
-    half = runs // 2
-    first, rest = (
-        Runs(everything.names, everything.states, everything.a[part], everything.b[part])
-        for part in (slice(half), slice(half, 2 * half))
-    )
-    telling = first.telling()
-    first, rest = first.only(telling), rest.only(telling)
-    error = 1 - confidence
+    from rich.progress import track
+
+    coins, error = SeededCoins(seed), 1 - confidence
+    streams = track([stream_a] * runs + [stream_b] * runs, "runs", disable=not progress)
+    first, rest = _laid_out([_play(make(coins), stream) for stream in streams], runs).halves()
     turned = Runs(first.names, first.states, first.b, first.a)
     (promised_a, event_a), (promised_b, event_b) = choose(first, error), choose(turned, error)
     likelier, event = ("a", event_a) if promised_a >= promised_b else ("b", event_b)
     more, less = (rest.a, rest.b) if likelier == "a" else (rest.b, rest.a)
     hits = event.hits(more), event.hits(less)
     claimed, delta = claim_of(make(coins))
-    bound = lower_bound(np.array([hits[0]]), np.array([hits[1]]), half, error, delta)
-    return Bound(float(bound[0]), claimed, confidence, half, event.name, likelier, hits)
+    bound = lower_bound(np.array([hits[0]]), np.array([hits[1]]), len(rest.a), error, delta)
+    return Bound(float(bound[0]), claimed, confidence, len(rest.a), event.name, likelier, hits)
+
+
+def _calls(stream: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
+    """Markers of nobody; verbs, and whom they are about: a user, or a batch of them."""
+    for item in stream:
+        if item is READ or item is RELEASE or item is REDRAW:
+            yield item, _NOBODY
+        else:
+            yield ("remove", item.user) if isinstance(item, Removal) else ("update", item)
 
 
 def _play(est: Any, stream: Sequence[Any]) -> tuple[list[Snapshot], list[Snapshot]]:
     """Feed one stream, and return what was seen: states, and releases."""
     states, releases = [], []
-    for item in stream:
-        if item is READ:
+    for call, what in _calls(stream):
+        if call is READ:
             states.append(snapshot(est))
-        elif item is RELEASE:
+        elif call is RELEASE:
             releases.append(snapshot(est.release() if hasattr(est, "release") else est.estimate()))
-        elif item is REDRAW:
+        elif call is REDRAW:
             est.rerandomize()
         else:
-            removed = isinstance(item, Removal)
-            what = item.user if removed else item
-            name = ("remove" if removed else "update") + ("_many" if _is_batch(what) else "")
-            getattr(est, name)(what)
+            getattr(est, call + "_many" if _is_batch(what) else call)(what)
     return states, releases
-
-
-def _played(play: Callable[[Any], Any], streams: Sequence[Any], progress: bool) -> list[Any]:
-    tracked: Iterable[Any] = streams
-    if progress:
-        from rich.progress import track
-
-        tracked = track(streams, description="runs")
-    return [play(stream) for stream in tracked]
 
 
 def _laid_out(shots: Sequence[tuple[list[Snapshot], list[Snapshot]]], runs: int) -> Runs:
     """All runs as numbers, the states of a run first and its releases last."""
-    parts = []
-    for kind in (0, 1):
-        several = [columns([shot[kind][i] for shot in shots]) for i in range(len(shots[0][kind]))]
-        names = [name for one in several for name in one.names]
-        parts.append((names, np.hstack([np.empty((len(shots), 0)), *(one.values for one in several)])))
-    (states, seen), (releases, released) = parts
-    values = np.hstack([seen, released])
-    return Runs((*states, *releases), len(states), values[:runs], values[runs:])
+    states, releases = ([columns(several) for several in zip(*kind, strict=True)] for kind in zip(*shots, strict=True))
+    names = tuple(name for each, _ in (*states, *releases) for name in each)
+    values = np.hstack([np.empty((len(shots), 0)), *(each for _, each in (*states, *releases))])
+    return Runs(names, sum(len(each) for each, _ in states), values[:runs], values[runs:])
 
 
 def _check_adjacent(stream_a: Sequence[Any], stream_b: Sequence[Any]) -> None:
-    a, b = (list(_tokens(stream)) for stream in (stream_a, stream_b))
+    a, b = (
+        [(call, user) for call, what in _calls(stream) for user in (what if _is_batch(what) else [what])]
+        for stream in (stream_a, stream_b)
+    )
     differ = next((i for i, pair in enumerate(zip(a, b, strict=False)) if pair[0] != pair[1]), min(len(a), len(b)))
     for _, user in [*a[differ : differ + 1], *b[differ : differ + 1]]:
         if user is not _NOBODY and [x for x in a if x[1] != user] == [x for x in b if x[1] != user]:
@@ -352,17 +332,6 @@ def _check_adjacent(stream_a: Sequence[Any], stream_b: Sequence[Any]) -> None:
     raise InvalidValue(
         "the streams must be the same once one user's events are deleted, and not the same before", code="audit-streams"
     )
-
-
-def _tokens(stream: Sequence[Any]) -> Iterable[tuple[Any, Any]]:
-    """Single events, and markers as events without a user."""
-    for item in stream:
-        if item is READ or item is RELEASE or item is REDRAW:
-            yield item, _NOBODY
-            continue
-        removed = isinstance(item, Removal)
-        what = item.user if removed else item
-        yield from ((removed, user) for user in (what if _is_batch(what) else [what]))
 
 
 def _is_batch(what: Any) -> bool:

@@ -7,13 +7,12 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import partial
 from typing import Any
 
 from panprivacy import paper, registry
 from panprivacy.audit.enumeration import exact
 from panprivacy.audit.enumeration.wording import Result
-from panprivacy.audit.holders import Holder, Mechanism, Observer, Periods, Shards, TwoCategories
+from panprivacy.audit.holders import Mechanism, Merged, ObserverByShares, TwoCategories, with_low_threshold
 from panprivacy.checks import LargeDelta
 from panprivacy.estimators.actives import ActiveUsers
 from panprivacy.estimators.continual import Continual
@@ -25,7 +24,7 @@ from panprivacy.estimators.retention import Retention
 from panprivacy.privacy.coins import Coins
 from panprivacy.privacy.noise import Gaussian
 from panprivacy.privacy.pairs import symmetric
-from panprivacy.registry import Traits, build, options_of
+from panprivacy.registry import Traits, options_of
 from panprivacy.testing import gaussian_noise
 from panprivacy.universe import Edges, Users
 
@@ -87,32 +86,19 @@ class Subject:
         """Whether more than one release can be planned; if not, its claim is for one."""
         return not self.one_release and not {"releases", "observations"}.isdisjoint(options_of(self.kind))
 
-    @property
-    def beside(self) -> int:
-        """Releases beside the planned ones: of a cohort, or of one more day."""
-        return int(hasattr(self.kind, "close") or hasattr(self.kind, "advance"))
-
-    @property
-    def deletes(self) -> bool:
-        """Whether users can be removed."""
-        return getattr(self.kind, "TRAITS", Traits()).removes and not hasattr(self.kind, "close")
-
-    @property
-    def redraws(self) -> bool:
-        """Whether announced readings can be planned."""
-        return "intrusions" in options_of(self.kind)
-
     def audit(self, case: Case) -> Result:
         """Find the exact worst-case loss under a case, as far as the estimator can follow it."""
+        options, two_periods = options_of(self.kind), hasattr(self.kind, "close")
         case = replace(
             case,
             epsilon=max(case.epsilon, self.least),
             events=max(case.events, self.shortest),
-            deletions=case.deletions and self.deletes,
+            deletions=case.deletions and getattr(self.kind, "TRAITS", Traits()).removes and not two_periods,
             releases=max(case.releases, self.plans) if self.releases else 1,
-            intrusions=max(case.intrusions, self.announced) if self.redraws else 0,
+            intrusions=max(case.intrusions, self.announced) if "intrusions" in options else 0,
             delta=self.delta,
         )
+        verbs = [verb + which for verb in ("update", "remove")[: 1 + case.deletions] for which in ("", "_other")]
         with warnings.catch_warnings(), gaussian_noise():
             warnings.simplefilter("ignore", paper.NotPrivateAsPrinted)
             warnings.simplefilter("ignore", LargeDelta)
@@ -120,38 +106,40 @@ class Subject:
                 lambda coins: self.build(case, coins),
                 self.ids(case.users),
                 min(case.events, self.longest),
-                releases=case.releases + self.beside,
+                releases=case.releases + (two_periods or hasattr(self.kind, "advance")),  # a cohort, or one more day
                 intrusions=case.intrusions,
                 deletions=case.deletions,
                 readings=self.readings,
-                verbs=self._verbs(case),
+                verbs=verbs if self.categories else None,
                 reach=self.reach,
             )
 
-    def _verbs(self, case: Case) -> Sequence[str] | None:
-        if not self.categories:
-            return None
-        return [verb + which for verb in ("update", "remove")[: 1 + case.deletions] for which in ("", "_other")]
+
+def _of(kind: Any, **options: Any) -> Callable[[Case, Coins], Any]:
+    """A constructor with what it takes of a case, and with these options; an option may depend on the case."""
+    known = options_of(kind)
+
+    def build(case: Case, coins: Coins) -> Any:
+        asked: dict[str, Any] = {"universe": case.users, "key": _KEY, "delta": case.delta}
+        asked |= {"releases": case.releases, "intrusions": case.intrusions}
+        taken = {name: value for name, value in asked.items() if name in known}
+        given = {name: value(case) if callable(value) else value for name, value in options.items()}
+        return kind(epsilon=case.epsilon, **{**taken, **given}, coins=coins)
+
+    return build
 
 
-def _density(case: Case, coins: Coins, universe: Any = None, **more: Any) -> Density:
-    return Density(
-        universe or case.users,
-        case.epsilon,
-        releases=case.releases,
-        intrusions=case.intrusions,
-        delta=case.delta,
-        coins=coins,
-        **more,
-    )
+def _by_category(kind: Any, **options: Any) -> Callable[[Case, Coins], TwoCategories]:
+    build = _of(kind, categories=_KINDS, **options)
+    return lambda case, coins: TwoCategories(build(case, coins), *_KINDS)
 
 
-def _two(users: int) -> range:  # noqa: ARG001
+def _shards(case: Case, coins: Coins) -> Merged:
+    return Merged([_of(Density, shard=(i, 2))(case, coins) for i in range(2)])
+
+
+def _two(_: int) -> range:
     return range(2)
-
-
-def _of_two(case: Case, coins: Coins) -> Density:
-    return _density(case, coins, 2)
 
 
 def _names(users: int) -> list[str]:
@@ -160,92 +148,22 @@ def _names(users: int) -> list[str]:
 
 def _edges(users: int) -> list[tuple[int, int]]:
     """As many edges as there are users: the first ones of the smallest graph that has them."""
-    pairs = [(low, high) for high in range(_nodes(users)) for low in range(high)]
-    return pairs[:users]
+    return [(low, high) for high in range(users + 2) for low in range(high)][:users]
 
 
-def _nodes(edges: int) -> int:
-    return next(nodes for nodes in range(2, edges + 3) if nodes * (nodes - 1) // 2 >= edges)
-
-
-def _sampled(case: Case, coins: Coins) -> Density:
-    return _density(case, coins, sample=case.users - 1, key=_KEY)
-
-
-def _shards(case: Case, coins: Coins) -> Shards:
-    return Shards([_density(case, coins, shard=(i, 2)) for i in range(2)])
-
-
-def _distinct(case: Case, coins: Coins, levels: int = 2, **more: Any) -> DistinctCount:
-    # Two levels of two bits: some of the users share a bit.
-    return DistinctCount(
-        case.epsilon,
-        2,
-        levels=levels,
-        releases=case.releases,
-        intrusions=case.intrusions,
-        delta=case.delta,
-        key=_KEY,
-        coins=coins,
-        **more,
-    )
-
-
-def _in_groups(case: Case, coins: Coins) -> Density:
-    # Every second user is in the other group.
-    groups = [_KINDS[i % 2] for i in range(case.users)]
-    return _density(case, coins, Users(_names(case.users), groups=groups))
-
-
-def _by_category(est: Density | DistinctCount | Counts) -> TwoCategories:
-    return TwoCategories(est, *_KINDS)
-
-
-def _counts(case: Case, coins: Coins, **more: Any) -> Counts:
-    # Two places of a counter show all there is to it: staying, moving on, and coming back with another bit.
-    return Counts(2, case.epsilon, up_to=2, releases=case.releases, delta=case.delta, coins=coins, **more)
-
-
-def _counts_by_category(case: Case, coins: Coins) -> TwoCategories:
-    # Under this key one of the two users is asked about either category.
-    return _by_category(_counts(case, coins, categories=_KINDS, key=_KEY))
-
-
-def _continual(case: Case, coins: Coins) -> Observer:
-    # The bar is beyond so few users.
+def _continual(case: Case, coins: Coins) -> Continual:
     options: dict[str, Any] = {"step": 1.0, "moves": 1, "observations": case.releases}
-    return Observer(2, case.epsilon, **options, coins=coins).with_low_threshold()
+    return with_low_threshold(Continual(2, case.epsilon, **options, coins=coins))
 
 
-def _continual_with_delta(case: Case, coins: Coins) -> Observer:
+def _continual_with_delta(case: Case, coins: Coins) -> Continual:
     # Shares by hand: with so few users and moves a delta does not pay, and the best shares have none. The state has
     # the rest of epsilon.
     assert case.delta is not None
     threshold, test, noise = Fraction(1, 2), Fraction(1, 20), Gaussian(Fraction(1))
     beside = float(3 * threshold + test) + loss_of_epochs(test, noise.square, 1, case.delta)
     shares = Shares(case.epsilon, symmetric(case.epsilon - beside), 1, threshold, test, noise, delta=case.delta)
-    return Observer.of(shares, 1, coins)
-
-
-def _retention(case: Case, coins: Coins, **more: Any) -> Periods:
-    return Periods(case.users, case.epsilon, releases=case.releases, key=_KEY, coins=coins, **more)
-
-
-def _actives(case: Case, coins: Coins) -> ActiveUsers:
-    # A cycle of two days; some of the users are reset between them.
-    return ActiveUsers(case.users, case.epsilon, span="2d", start=0, key=_KEY, coins=coins)
-
-
-def _fixed_level(case: Case, coins: Coins) -> paper.FixedLevelPPDS:
-    return paper.FixedLevelPPDS(
-        case.users,
-        case.epsilon,
-        case.users + 1,
-        releases=case.releases,
-        intrusions=case.intrusions,
-        key=_KEY,
-        coins=coins,
-    )
+    return ObserverByShares.of(shares, 1, coins)
 
 
 def _printed(name: str, kind: Any, *, sample: int, least: float = 0.0, **more: Any) -> Subject:
@@ -262,45 +180,45 @@ def _with_delta(name: str, kind: type, build: Callable[[Case, Coins], Any], **mo
     return Subject(f"{name}, delta", kind, build, tight=False, least=3.0, delta=1e-3, **more)
 
 
+_DENSITY, _TWO_USERS = _of(Density), _of(Density, universe=2)
+_SAMPLED = _of(Density, sample=lambda case: case.users - 1)
+_LISTED = _of(Density, universe=lambda case: Users(_names(case.users)))
+_EDGES = _of(Density, universe=lambda case: Edges(_edges(case.users)[-1][1] + 1))
+_GROUPS = _of(  # every second user is in the other group
+    Density, universe=lambda case: Users(_names(case.users), groups=[_KINDS[i % 2] for i in range(case.users)])
+)
+_DISTINCT = _of(DistinctCount, buckets=2, levels=2)  # some of the users share a bit
+# Two places of a counter show all there is to it: staying, moving on, and coming back with another bit.
+_COUNTS: dict[str, Any] = {"universe": 2, "up_to": 2}
+
 SUBJECTS: tuple[Subject, ...] = (
-    Subject("Density", Density, _density),
-    Subject("Density, sampled", Density, _sampled),
-    Subject(
-        "Density, listed", Density, lambda case, coins: _density(case, coins, Users(_names(case.users))), ids=_names
-    ),
-    Subject(
-        "Density, edges", Density, lambda case, coins: _density(case, coins, Edges(_nodes(case.users))), ids=_edges
-    ),
-    Subject("Density, groups", Density, _in_groups, ids=_names),
-    Subject(
-        "Density, categories",
-        Density,
-        lambda case, coins: _by_category(_density(case, coins, categories=_KINDS, key=_KEY)),
-        categories=True,
-    ),
-    Subject("Density, one shard", Density, partial(_density, shard=(0, 2))),
+    Subject("Density", Density, _DENSITY),
+    Subject("Density, sampled", Density, _SAMPLED),
+    Subject("Density, listed", Density, _LISTED, ids=_names),
+    Subject("Density, edges", Density, _EDGES, ids=_edges),
+    Subject("Density, groups", Density, _GROUPS, ids=_names),
+    Subject("Density, categories", Density, _by_category(Density), categories=True),
+    Subject("Density, one shard", Density, _of(Density, shard=(0, 2))),
     Subject("Density, merged", Density, _shards),
-    Subject("DistinctCount", DistinctCount, _distinct),
+    Subject("DistinctCount", DistinctCount, _DISTINCT),
     Subject(
-        "DistinctCount, categories",
-        DistinctCount,
-        lambda case, coins: _by_category(_distinct(case, coins, levels=1, categories=_KINDS)),
-        categories=True,
+        "DistinctCount, categories", DistinctCount, _by_category(DistinctCount, buckets=2, levels=1), categories=True
     ),
-    _with_delta("Density", Density, _density),
-    _with_delta("Density, 2 releases", Density, _of_two, ids=_two, plans=2, longest=2),
-    _with_delta("Density, 3 releases", Density, _of_two, ids=_two, plans=3, longest=2),
-    _with_delta("Density, announced", Density, _of_two, ids=_two, announced=1, longest=2),
-    _with_delta("Density, sampled", Density, _sampled),
+    _with_delta("Density", Density, _DENSITY),
+    _with_delta("Density, 2 releases", Density, _TWO_USERS, ids=_two, plans=2, longest=2),
+    _with_delta("Density, 3 releases", Density, _TWO_USERS, ids=_two, plans=3, longest=2),
+    _with_delta("Density, announced", Density, _TWO_USERS, ids=_two, announced=1, longest=2),
+    _with_delta("Density, sampled", Density, _SAMPLED),
     _with_delta("Density, merged", Density, _shards),
-    _with_delta("DistinctCount", DistinctCount, _distinct),
+    _with_delta("DistinctCount", DistinctCount, _DISTINCT),
     # Each of its releases has two numbers, and more than three numbers have too many outcomes.
-    _with_delta("Counts", Counts, _counts, ids=_two, shortest=2, longest=2, one_release=True),
-    Subject("Counts", Counts, _counts, ids=_two),
-    Subject("Counts, groups", Counts, partial(_counts, groups=_KINDS), ids=_two),
-    Subject("Counts, categories", Counts, _counts_by_category, ids=_two, categories=True),
+    _with_delta("Counts", Counts, _of(Counts, **_COUNTS), ids=_two, shortest=2, longest=2, one_release=True),
+    Subject("Counts", Counts, _of(Counts, **_COUNTS), ids=_two),
+    Subject("Counts, groups", Counts, _of(Counts, **_COUNTS, groups=_KINDS), ids=_two),
+    # Under this key one of the two users is asked about either category.
+    Subject("Counts, categories", Counts, _by_category(Counts, **_COUNTS), ids=_two, categories=True),
     # A bit is certain to be redrawn only after as many events as its counter has places.
-    Subject("Counts, mean only", Counts, partial(_counts, only="mean"), ids=_two, shortest=2),
+    Subject("Counts, mean only", Counts, _of(Counts, **_COUNTS, only="mean"), ids=_two, shortest=2),
     # With a small epsilon the walk of its threshold goes too far to be followed.
     Subject("Continual", Continual, _continual, ids=_two, tight=False, least=8.0),
     Subject(
@@ -315,20 +233,25 @@ SUBJECTS: tuple[Subject, ...] = (
         longest=2,
         reach=30,
     ),
-    Subject("ActiveUsers", ActiveUsers, _actives),
-    Subject("Retention", Retention, _retention),
-    Subject("Retention, newcomers", Retention, partial(_retention, newcomers=True)),
-    Subject("FixedLevelPPDS", paper.FixedLevelPPDS, _fixed_level),
+    # A cycle of two days; some of the users are reset between them.
+    Subject("ActiveUsers", ActiveUsers, _of(ActiveUsers, span="2d", start=0)),
+    Subject("Retention", Retention, _of(Retention)),
+    Subject("Retention, newcomers", Retention, _of(Retention, newcomers=True)),
+    Subject("FixedLevelPPDS", paper.FixedLevelPPDS, _of(paper.FixedLevelPPDS, sample=lambda case: case.users + 1)),
     Subject(
         "RandomizedResponse",
         paper.RandomizedResponse,
-        lambda case, coins: Mechanism(case.users, paper.RandomizedResponse(coins=coins)),
+        lambda case, coins: Mechanism(
+            case.users, paper.RandomizedResponse.epsilon, paper.RandomizedResponse(coins=coins).answer
+        ),
         readings=0,
     ),
     Subject(
         "LaplaceMechanism",
         paper.LaplaceMechanism,
-        lambda case, coins: Mechanism(case.users, paper.LaplaceMechanism(case.epsilon, coins=coins)),
+        lambda case, coins: Mechanism(
+            case.users, case.epsilon, paper.LaplaceMechanism(case.epsilon, coins=coins).release
+        ),
         readings=0,
     ),
     _printed("Dwork", paper.Dwork, sample=2),
@@ -347,19 +270,7 @@ SUBJECTS: tuple[Subject, ...] = (
 
 
 def subjects() -> list[Subject]:
-    """All of these, and one for each registered estimator that is not among them."""
+    """All of these, and one for each registered estimator that is not among them, from what its class says."""
     known = {subject.kind for subject in SUBJECTS}
-    return [*SUBJECTS, *(described(kind) for kind in registry.estimators() if kind not in known)]
-
-
-def described(kind: Any) -> Subject:
-    """The subject of an estimator, from what its class says about itself."""
-    options = options_of(kind)
-    keyed = {"key": _KEY} if "key" in options else {}
-
-    def make(case: Case, coins: Coins) -> Holder:
-        asked = {"releases": case.releases, "intrusions": case.intrusions, "delta": case.delta}
-        taken = {name: value for name, value in asked.items() if name in options}
-        return Holder(build(kind, case.users, case.epsilon, **keyed, **taken, **kind.TRAITS.small, coins=coins))
-
-    return Subject(kind.__name__, kind, make, tight=False)
+    others = (kind for kind in registry.estimators() if kind not in known)
+    return [*SUBJECTS, *(Subject(kind.__name__, kind, _of(kind, **kind.TRAITS.small), tight=False) for kind in others)]

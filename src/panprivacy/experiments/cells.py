@@ -5,12 +5,13 @@ and the algorithms that are compared, then the cells: runs on streams, parts of 
 """
 
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from hashlib import sha256
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import polars as pl
@@ -76,16 +77,15 @@ QUICK = Scale(
 )
 
 
-# --- cells ------------------------------------------------------------------------------------------------------------
-
-
-class Cell(Protocol):
+class Cell(ABC):
     """What can be computed, stored and counted. A cell is a frozen dataclass: its fields are its key."""
 
     @property
     def runs(self) -> int:
         """How much work it is, in runs of an algorithm."""
+        return 1
 
+    @abstractmethod
     def compute(self, seed: int) -> pl.DataFrame:
         """Do the work."""
 
@@ -106,14 +106,9 @@ def sequence(root: int, *names: object) -> np.random.SeedSequence:
     return np.random.SeedSequence(root, spawn_key=tuple(int(word) for word in words))
 
 
-def generator(root: int, *names: object) -> np.random.Generator:
-    """A generator for a stream, by its names."""
-    return np.random.default_rng(sequence(root, *names))
-
-
-def number(root: int, *names: object) -> int:
-    """A seed of 128 bits for the coins of a run, by its names."""
-    return int.from_bytes(sequence(root, *names).generate_state(4).astype("<u4").tobytes(), "little")
+def coins_of(root: int, *names: object) -> SeededCoins:
+    """The coins of a run, by its names, with a seed of 128 bits."""
+    return SeededCoins(int.from_bytes(sequence(root, *names).generate_state(4).astype("<u4").tobytes(), "little"))
 
 
 Ids: TypeAlias = NDArray[np.int64]
@@ -145,52 +140,36 @@ class Stream:
         return int(np.count_nonzero(np.bincount(ids, minlength=self.universe))) / self.universe
 
 
-def uniform(universe: int, generator: np.random.Generator) -> Ids:
-    """Every event is of a user drawn uniformly: ``1 - 1/e`` of the users appear."""
-    return generator.integers(0, universe, universe)
-
-
-def zipf(universe: int, generator: np.random.Generator) -> Ids:
-    """An event is of user r with probability proportional to ``1/(r + 1)``: about a quarter of the users appear."""
-    # Sorted numbers are looked up twice as fast, the shuffle included.
-    ids = np.searchsorted(_zipf_sums(universe), np.sort(generator.random(universe)), side="right")
-    generator.shuffle(ids)
-    return ids
-
-
 @lru_cache(maxsize=4)
 def _zipf_sums(universe: int) -> NDArray[np.float64]:
     sums = np.cumsum(1 / np.arange(1, universe + 1))
     return np.asarray(sums / sums[-1])
 
 
-def random_half(universe: int, generator: np.random.Generator) -> Ids:
-    """Half of the users, drawn at random, once each: no structure."""
-    return generator.permutation(universe)[: universe // 2]
+def _zipf(universe: int, generator: np.random.Generator) -> Ids:
+    # Sorted numbers are looked up twice as fast, the shuffle included.
+    ids = np.searchsorted(_zipf_sums(universe), np.sort(generator.random(universe)), side="right")
+    generator.shuffle(ids)
+    return ids
 
 
-def even_ids(universe: int, generator: np.random.Generator) -> Ids:
-    """Every user with an even id once, in random order."""
-    return 2 * generator.permutation((universe + 1) // 2)
-
-
-def one_block(universe: int, generator: np.random.Generator) -> Ids:
-    """Half of the users, with consecutive ids from a random one on, once each in random order."""
+def _one_block(universe: int, generator: np.random.Generator) -> Ids:
     half = universe // 2
     return generator.integers(0, universe - half + 1) + generator.permutation(half)
 
 
 KINDS: dict[str, Callable[[int, np.random.Generator], Ids]] = {
-    "uniform": uniform,
-    "zipf": zipf,
-    "random half": random_half,
-    "even ids": even_ids,
-    "one block": one_block,
+    # Every event is of a user drawn uniformly: 1 - 1/e of the users appear.
+    "uniform": lambda universe, generator: generator.integers(0, universe, universe),
+    # An event is of user r with probability proportional to 1/(r + 1): about a quarter of the users appear.
+    "zipf": _zipf,
+    # Half of the users, drawn at random, once each: no structure.
+    "random half": lambda universe, generator: generator.permutation(universe)[: universe // 2],
+    # Every user with an even id once, in random order.
+    "even ids": lambda universe, generator: 2 * generator.permutation((universe + 1) // 2),
+    # Half of the users, with consecutive ids from a random one on, once each in random order.
+    "one block": _one_block,
 }
-
-
-Build: TypeAlias = Callable[[int, float, int, Coins], Any]
-"""Makes an estimator from universe, total budget, size and coins."""
 
 
 @dataclass(frozen=True)
@@ -199,7 +178,8 @@ class Algorithm:
 
     private: bool
     """False for the printed algorithms, which lose more than they claim."""
-    build: Build
+    build: Callable[[int, float, int, Coins], Any]
+    """Makes an estimator from universe, total budget, size and coins."""
     read: Callable[[Any, int], float]
     """The estimated density, not brought into [0, 1], from the estimator and the universe."""
     size: Callable[[int, int], int]
@@ -226,14 +206,6 @@ def bits_of_an_id(universe: int) -> int:
     return max((universe - 1).bit_length(), 1)
 
 
-def _all_bits(universe: int, bits: int) -> int:
-    return min(bits, universe)
-
-
-def _ids(universe: int, bits: int) -> int:
-    return max(bits // bits_of_an_id(universe), 1)
-
-
 def _buckets(universe: int, bits: int) -> int:
     """The most buckets that fit, with as many levels as the universe asks for."""
     levels = 1
@@ -242,42 +214,42 @@ def _buckets(universe: int, bits: int) -> int:
     return bits // levels
 
 
-def _printed(kind: type[Dwork] | type[OptBern] | type[PPDS]) -> Build:
+def _printed(kind: Any, size: Callable[[int, int], int] = lambda universe, bits: min(bits, universe)) -> Algorithm:
     """A printed algorithm is given half of the total, since it claims ``2 * epsilon``."""
-    return lambda universe, total, size, coins: kind(universe, total / 2, size, coins=coins)
+    return Algorithm(
+        False,
+        lambda universe, total, size, coins: kind(universe, total / 2, size, coins=coins),
+        lambda est, _: float(est.estimate()),
+        size,
+    )
 
 
-def _density(universe: int, total: float, size: int, coins: Coins) -> Density:
-    return Density(universe, total, sample=size, coins=coins)
-
-
-def _fixed_level(universe: int, total: float, size: int, coins: Coins) -> FixedLevelPPDS:
-    return FixedLevelPPDS(universe, total, size, coins=coins)
-
-
-def _distinct(universe: int, total: float, size: int, coins: Coins) -> DistinctCount:
-    return DistinctCount(total, size, levels=levels_for(size, universe), coins=coins)
-
-
-def _estimate(est: Any, universe: int) -> float:  # noqa: ARG001 (DistinctCount needs it)
-    return float(est.estimate())
-
-
-def _raw_density(est: Any, universe: int) -> float:  # noqa: ARG001
-    return float(est.release().raw_density)
-
-
-def _raw_count(est: Any, universe: int) -> float:
-    return float(est.release().raw_count) / universe
+def _ids(universe: int, bits: int) -> int:
+    return max(bits // bits_of_an_id(universe), 1)
 
 
 ALGORITHMS = {
-    "Dwork": Algorithm(False, _printed(Dwork), _estimate, _all_bits),
-    "OptBern": Algorithm(False, _printed(OptBern), _estimate, _all_bits),
-    "PPDS": Algorithm(False, _printed(PPDS), _estimate, _ids),
-    "FixedLevelPPDS": Algorithm(True, _fixed_level, _raw_density, _ids),
-    "Density": Algorithm(True, _density, _raw_density, _all_bits),
-    "DistinctCount": Algorithm(True, _distinct, _raw_count, _buckets),
+    "Dwork": _printed(Dwork),
+    "OptBern": _printed(OptBern),
+    "PPDS": _printed(PPDS, _ids),
+    "FixedLevelPPDS": Algorithm(
+        True,
+        lambda universe, total, size, coins: FixedLevelPPDS(universe, total, size, coins=coins),
+        lambda est, _: float(est.release().raw_density),
+        _ids,
+    ),
+    "Density": Algorithm(
+        True,
+        lambda universe, total, size, coins: Density(universe, total, sample=size, coins=coins),
+        lambda est, _: float(est.release().raw_density),
+        lambda universe, bits: min(bits, universe),
+    ),
+    "DistinctCount": Algorithm(
+        True,
+        lambda universe, total, size, coins: DistinctCount(total, size, levels=levels_for(size, universe), coins=coins),
+        lambda est, universe: float(est.release().raw_count) / universe,
+        _buckets,
+    ),
 }
 """The algorithms by name, in the order of every legend."""
 
@@ -294,7 +266,7 @@ class Trial:
 
 
 @dataclass(frozen=True)
-class Runs:
+class Runs(Cell):
     """Repetitions of several trials on the same streams.
 
     Repetition r has one stream, which all trials share (common random numbers: their difference owes nothing to the
@@ -316,24 +288,14 @@ class Runs:
         universe = self.stream.universe
         rows = []
         for repetition in range(self.first, self.first + self.count):
-            ids = self.stream.draw(generator(seed, self.stream, repetition))
+            ids = self.stream.draw(np.random.default_rng(sequence(seed, self.stream, repetition)))
             truth = self.stream.density(ids)
             for trial in self.trials:
-                coins = SeededCoins(number(seed, self.stream, trial, repetition))
+                coins = coins_of(seed, self.stream, trial, repetition)
                 estimate = ALGORITHMS[trial.algorithm].run(universe, trial.total, trial.size, ids, coins)
                 rows.append((self.stream.name, trial.algorithm, trial.total, trial.size, repetition, truth, estimate))
-        return pl.DataFrame(rows, schema=_RUNS, orient="row")
-
-
-_RUNS = {
-    "stream": pl.String,
-    "algorithm": pl.String,
-    "total": pl.Float64,
-    "size": pl.Int64,
-    "repetition": pl.Int64,
-    "truth": pl.Float64,
-    "estimate": pl.Float64,
-}
+        columns = ["stream", "algorithm", "total", "size", "repetition", "truth", "estimate"]
+        return pl.DataFrame(rows, schema=columns, orient="row")
 
 
 def runs(
@@ -348,7 +310,7 @@ def runs(
 
 
 @dataclass(frozen=True)
-class SampleSize:
+class SampleSize(Cell):
     """The first line of Alg. 1 or 2: "compute m*", as the printed algorithm does it."""
 
     algorithm: str
@@ -356,33 +318,27 @@ class SampleSize:
     alpha: float
     beta: float
 
-    runs = 1
-
     def compute(self, seed: int) -> pl.DataFrame:
         """Build the algorithm for (alpha, beta) and see how many users it samples."""
         printed: type[Dwork] | type[OptBern] = Dwork if self.algorithm == "Dwork" else OptBern
         needed = int(theory.sample_size(self.algorithm.lower(), self.epsilon, self.alpha, self.beta))
         with knowingly():
             est = printed.for_accuracy(2 * needed, self.epsilon, self.alpha, self.beta, coins=SeededCoins(seed))
-        row = {"algorithm": self.algorithm, "epsilon": self.epsilon, "alpha": self.alpha, "beta": self.beta}
-        return pl.DataFrame([row | {"sample": est.sample}])
+        return pl.DataFrame([asdict(self) | {"sample": est.sample}])
 
 
 @dataclass(frozen=True)
-class CoinCount:
+class CoinCount(Cell):
     """The bits of a printed algorithm after half of its users came: how often each half's are 1."""
 
     algorithm: str
     epsilon: float
     users: int
 
-    runs = 1
-
     def compute(self, seed: int) -> pl.DataFrame:
         """Count the ones of those who came and of those who did not."""
-        coins = SeededCoins(number(seed, self))
         with knowingly():
-            est = ALGORITHMS[self.algorithm].build(self.users, 2 * self.epsilon, self.users, coins)
+            est = ALGORITHMS[self.algorithm].build(self.users, 2 * self.epsilon, self.users, coins_of(seed, self))
         half = self.users // 2
         est.update_many(np.arange(half))
         ones = np.array(est.state.bits)
@@ -392,14 +348,12 @@ class CoinCount:
 
 
 @dataclass(frozen=True)
-class TrueLoss:
+class TrueLoss(Cell):
     """The worst-case loss of state and output together, over all streams of two events and three users."""
 
     algorithm: str
     total: float
     """The claim."""
-
-    runs = 1
 
     def compute(self, seed: int) -> pl.DataFrame:  # noqa: ARG002 (nothing is random)
         """Audit the shipping code."""
@@ -411,17 +365,15 @@ class TrueLoss:
 
 
 @dataclass(frozen=True)
-class StateLoss:
+class StateLoss(Cell):
     """The worst-case loss of the state of a printed algorithm, seen by itself."""
 
     algorithm: str
     epsilon: float
-
-    runs = 1
 
     def compute(self, seed: int) -> pl.DataFrame:  # noqa: ARG002 (nothing is random)
         """Audit the shipping code, without any output."""
         build = ALGORITHMS[self.algorithm].build
         with knowingly():
             found = exact(lambda coins: build(2, 2 * self.epsilon, 2, coins), users=2, length=2, releases=0)
-        return pl.DataFrame([{"algorithm": self.algorithm, "epsilon": self.epsilon, "loss": found.worst_loss}])
+        return pl.DataFrame([asdict(self) | {"loss": found.worst_loss}])

@@ -4,11 +4,12 @@ The evidence of most claims are ratios of mean squared errors, setting by settin
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from itertools import pairwise
 from math import inf, isinf, sqrt
+from typing import TypeAlias
 
 import numpy as np
 import polars as pl
@@ -111,171 +112,94 @@ def ratios(over: pl.DataFrame, under: pl.DataFrame, *, on: Sequence[str]) -> Rat
     return Ratios(values, list(zip(both["freedom"], both["freedom_under"], strict=True)))
 
 
-def wholes_and_singles(found: dict[str, Ratios]) -> tuple[dict[str, Interval], list[Interval]]:
-    """Intervals for the means of several ratios, which are judged together, and for every single ratio."""
-    wholes = {name: one.pooled(len(found)) for name, one in found.items()}
-    return wholes, [single for one in found.values() for single in one.each()]
-
-
 def against(table: pl.DataFrame, over: str, under: str) -> Ratios:
     """One algorithm against another, in the settings that both were run in."""
     parts = (table.filter(algorithm=name) for name in (over, under))
     return ratios(*parts, on=["stream", "epsilon", "sample"])
 
 
-_SMALL = 0.001
-_MIDDLE = (0.0015, 0.25)
-"""Between "very small sample percentages" and those at which the paper sees the algorithms converge."""
+Found: TypeAlias = tuple[str, str, Verdict]
+"""What a table shows, the tolerance, and the verdict."""
+
+Judge: TypeAlias = Callable[[pl.DataFrame], Claim]
+
+JUDGES: list[tuple[int, Judge]] = []
+"""Each claim is judged by the data of one figure."""
 
 
-def theory_coincides(table: pl.DataFrame) -> Claim:
-    """Figure 5."""
-    found = {}
-    for name in ("Dwork", "OptBern"):
-        part = table.filter(algorithm=name)
-        found[name] = Ratios((part["mse"] / part["theory"]).to_list(), [(f, inf) for f in part["freedom"]])
-    wholes, singles = wholes_and_singles(found)
-    return Claim(
-        Of.EXPERIMENTS,
-        "The experimental and the theoretical MSE of Dwork and OptBern coincide.",
-        "section 6, figure 5",
-        "measured over exact: " + "; ".join(f"{n} {whole}, single {found[n].range}" for n, whole in wholes.items()),
-        f"within 10 % on the whole, and none of {len(singles)} settings off by more than its sampling error and 10 %",
-        together([*(inside(one, 0.9, 1.1) for one in wholes.values()), *(not_outside(o, 0.9, 1.1) for o in singles)]),
+def claim(
+    figure: int, said: str, place: str = "section 6, ", of: Of = Of.EXPERIMENTS
+) -> Callable[[Callable[[pl.DataFrame], Found]], Judge]:
+    """Make a judge of a function, and list it."""
+
+    def judge_of(found: Callable[[pl.DataFrame], Found]) -> Judge:
+        def judge(table: pl.DataFrame) -> Claim:
+            return Claim(of, said, f"{place}figure {figure}", *found(table))
+
+        JUDGES.append((figure, judge))
+        return judge
+
+    return judge_of
+
+
+of_library = partial(claim, place="", of=Of.LIBRARY)
+
+
+@claim(1, "OptBern's proposed sample size is half an order of magnitude less than Dwork's.", "section 4.3, ")
+def half_an_order(table: pl.DataFrame) -> Found:
+    sizes = (table.filter(algorithm=name).sort("epsilon")["sample"].to_numpy() for name in ("Dwork", "OptBern"))
+    dwork, optbern = sizes
+    factors = dwork / optbern
+    low, high = 10**0.4, 10**0.6
+    return (
+        f"{factors.min():.2f} to {factors.max():.2f} times less",
+        f"a factor of 10^0.4 to 10^0.6 ({low:.2f} to {high:.2f}) at every epsilon; nothing is random",
+        Verdict.HOLDS if low <= factors.min() and factors.max() <= high else Verdict.FAILS,
     )
 
 
-def both_beat_dwork(table: pl.DataFrame) -> Claim:
-    """Figure 6."""
-    found = {name: against(table, "Dwork", name) for name in ("OptBern", "PPDS")}
-    wholes, singles = wholes_and_singles(found)
-    return Claim(
-        Of.EXPERIMENTS,
-        "Both PPDS and OptBern significantly outperform Dwork.",
-        "section 6, figure 6",
-        "; ".join(f"Dwork's MSE over {name}'s: {whole}" for name, whole in wholes.items()),
-        f"at least twice on the whole, and in none of {len(singles)} settings certainly below 1",
-        together([*(inside(whole, low=2) for whole in wholes.values()), *(not_outside(one, low=1) for one in singles)]),
-    )
+@claim(2, "The proposed Bernoulli distributions use all of the allocated budget.", "section 4.2, ")
+def optbern_uses_all(table: pl.DataFrame) -> Found:
+    """By the slope of ``|ln R(b)|`` over epsilon, fitted through the origin."""
+    part = table.filter(algorithm="OptBern")
+    epsilons, losses = part["epsilon"].to_numpy(), np.abs(np.log(part["ratio"].to_numpy()))
+    errors = np.log(part["high"].to_numpy() / part["low"].to_numpy()) / (2 * quantile(BAND))
+    weight = float(np.sum(epsilons**2))
+    slope = float(np.sum(epsilons * losses)) / weight
+    # R(0) and R(1) come from the same bits: their errors are added up as if they were one.
+    wide = quantile(ERROR) * float(np.sqrt(2 * np.sum((epsilons * errors) ** 2))) / weight
+    found = Interval(slope, slope - wide, slope + wide)
+    return f"{found} of it", "within 5 % of all, by the bits of the state", inside(found, 0.95, 1.05)
 
 
-def robust_to_the_stream(table: pl.DataFrame) -> Claim:
-    """Figure 6."""
-    wholes = {}
-    for name in ("Dwork", "OptBern", "PPDS"):
-        parts = (table.filter(algorithm=name, stream=stream) for stream in ("uniform", "zipf"))
-        wholes[name] = ratios(*parts, on=["epsilon", "sample"]).pooled(3)
-    return Claim(
-        Of.EXPERIMENTS,
-        "All algorithms are robust to the stream's distribution: uniform and Zipf hardly differ.",
-        "section 6, figure 6",
-        "MSE uniform over Zipf: " + "; ".join(f"{name} {whole}" for name, whole in wholes.items()),
-        "on the whole within a factor of 2",
-        together(inside(whole, 1 / 2, 2) for whole in wholes.values()),
-    )
-
-
-def _ppds_is_better(part: pl.DataFrame, said: str, figure: int, where: str, singles: str) -> Claim:
-    """OptBern's errors over PPDS's in a part of a table."""
-    found = against(part, "OptBern", "PPDS")
-    whole = found.pooled()
-    measured = f"OptBern's MSE over PPDS's{where}: {whole}; {singles} {found.range}"
-    return Claim(
-        Of.EXPERIMENTS, said, f"section 6, figure {figure}", measured, "above 1 on the whole", inside(whole, low=1)
-    )
-
-
-def ppds_on_sparse_streams(table: pl.DataFrame) -> Claim:
-    """Figure 6."""
-    smallest = int(table["sample"].to_numpy().min())
-    said = "PPDS performs noticeably better than OptBern if the stream is sparse (Zipf) and the sample small."
-    part = table.filter(stream="zipf", sample=smallest)
-    return _ppds_is_better(part, said, 6, f", Zipf, m = {smallest:,}", "single epsilons")
-
-
-def small_samples(table: pl.DataFrame) -> Claim:
-    """Figure 7, at the left end."""
-    small = table.filter(pl.col("fraction") <= _SMALL)
-    percent = table.filter((pl.col("fraction") - 0.01).abs() < 1e-9)
-    ahead = {name: against(small, "Dwork", name).pooled(4) for name in ("OptBern", "PPDS")}
-    worse = {
-        name: ratios(*(part.filter(algorithm=name) for part in (small, percent)), on=["stream"]).pooled(4)
-        for name in ahead
-    }
-    return Claim(
-        Of.EXPERIMENTS,
-        "With a sample of 1/1000 both PPDS and OptBern struggle, but still significantly outperform Dwork.",
-        "section 6, figure 7",
-        "; ".join(f"{name}: {worse[name]} times its MSE at 1 %, {ahead[name]} times below Dwork's" for name in ahead),
-        "at least 3 times the MSE at 1 %, and at least 1.5 times below Dwork's",
-        together([*(inside(one, low=3) for one in worse.values()), *(inside(one, low=1.5) for one in ahead.values())]),
-    )
-
-
-def ppds_in_the_middle(table: pl.DataFrame) -> Claim:
-    """Figure 7, in the middle."""
-    said = "Above a certain sample size PPDS is clearly better than OptBern."
-    part = table.filter(pl.col("fraction").is_between(*_MIDDLE))
-    return _ppds_is_better(part, said, 7, " for samples of 0.2 % to 20 %", "single settings")
-
-
-def optbern_improves(table: pl.DataFrame) -> Claim:
-    """Figure 7, from left to right."""
-    fractions = sorted(set(table["fraction"]))
-    mine = table.filter(algorithm="OptBern")
-    steps = [
-        ratios(mine.filter(fraction=few), mine.filter(fraction=many), on=["stream"]).pooled(len(fractions) - 1)
-        for few, many in pairwise(fractions)
-    ]
-    smallest = min(steps, key=lambda step: step.estimate)
-    return Claim(
-        Of.EXPERIMENTS,
-        "As the sample grows, OptBern improves.",
-        "section 6, figure 7",
-        f"from one size to the next the MSE falls by a factor of {smallest} or more",
-        "above 1 at every step",
-        together(inside(step, low=1) for step in steps),
-    )
-
-
-def identical_without_sampling(table: pl.DataFrame) -> Claim:
-    """Figure 7, at the right end."""
-    whole = against(table.filter(fraction=1.0), "OptBern", "PPDS").pooled()
-    return Claim(
-        Of.EXPERIMENTS,
-        "OptBern converges to PPDS; with all users sampled the two are identical.",
-        "section 6, figure 7",
-        f"OptBern's MSE over PPDS's at 100 %: {whole}",
-        "within a factor of 1.5",
-        inside(whole, 1 / 1.5, 1.5),
+@claim(3, "Dwork does not use all of its allocated budget.", "section 4.1, ")
+def dwork_wastes(table: pl.DataFrame) -> Found:
+    shares = (table["audited"] / table["epsilon"]).to_numpy()
+    return (
+        f"its state loses {shares.min():.0%} to {shares.max():.0%} of it",
+        "less than 90 % at every epsilon; nothing is random",
+        Verdict.HOLDS if shares.max() < 0.9 else Verdict.FAILS,
     )
 
 
 # --- figure 4 --------------------------------------------------------------------------------------------------------
 
 
-_EXPECTED = {"uniform": 0.63, "zipf": 0.25}
-
-
-def densities(table: pl.DataFrame) -> Claim:
-    """The streams of section 6."""
-    found = {str(stream): float(table.filter(stream=stream)["density"][0]) for stream in _EXPECTED}
-    verdicts = [inside(Interval(d, d, d), _EXPECTED[s] - 0.01, _EXPECTED[s] + 0.01) for s, d in found.items()]
-    return Claim(
-        Of.EXPERIMENTS,
-        "The density of a uniform stream is 0.63, that of a Zipf stream 0.25.",
-        "section 6",
+@claim(4, "The density of a uniform stream is 0.63, that of a Zipf stream 0.25.")
+def densities(table: pl.DataFrame) -> Found:
+    expected = {"uniform": 0.63, "zipf": 0.25}
+    found = {stream: float(table.filter(stream=stream)["density"][0]) for stream in expected}
+    return (
         ", ".join(f"{stream} {density:.4f}" for stream, density in found.items()),
         "within 0.01; over all repetitions, the mean errs by less than 0.001",
-        together(verdicts),
+        together(inside(Interval(d, d, d), expected[s] - 0.01, expected[s] + 0.01) for s, d in found.items()),
     )
 
 
-def optbern_errs_less(table: pl.DataFrame) -> Claim:
-    """OptBern's curve is below Dwork's."""
-    keys = ["stream", "epsilon"]
+@claim(4, "OptBern errs by alpha or more less often than Dwork, whatever the distribution of the stream.")
+def optbern_errs_less(table: pl.DataFrame) -> Found:
     dwork, optbern = (table.filter(algorithm=name) for name in ("Dwork", "OptBern"))
-    both = dwork.join(optbern, on=keys, suffix="_optbern", maintain_order="left")
+    both = dwork.join(optbern, on=["stream", "epsilon"], suffix="_optbern", maintain_order="left")
     wide = quantile(ERROR, len(both))
     gaps = []
     for row in both.iter_rows(named=True):
@@ -285,57 +209,200 @@ def optbern_errs_less(table: pl.DataFrame) -> Claim:
         error = sqrt(sum(share * (1 - share) / n for share in shares))
         gap = shares[0] - shares[1]
         gaps.append(Interval(gap, gap - wide * error, gap + wide * error))
-    smallest = min(gaps, key=lambda gap: gap.estimate)
-    return Claim(
-        Of.EXPERIMENTS,
-        "OptBern errs by alpha or more less often than Dwork, whatever the distribution of the stream.",
-        "section 6, figure 4",
-        f"Dwork's probability is larger by {smallest} or more",
+    return (
+        f"Dwork's probability is larger by {_smallest(gaps)} or more",
         f"larger at all {len(gaps)} epsilons and streams, each within its sampling error",
         together(inside(gap, low=0) for gap in gaps),
     )
 
 
-def bounds_are_loose(table: pl.DataFrame) -> Claim:
-    """The dotted curves are above the others."""
+@claim(
+    4, "The theoretical bounds on the probability of error are not tight: they are larger than all that is measured."
+)
+def bounds_are_loose(table: pl.DataFrame) -> Found:
     slack = []
     for row in table.iter_rows(named=True):
         found = proportion(row["errors"], row["repetitions"], ERROR, len(table))
         slack.append(Interval(row["bound"] - found.estimate, row["bound"] - found.high, row["bound"] - found.low))
-    smallest = min(slack, key=lambda one: one.estimate)
-    return Claim(
-        Of.EXPERIMENTS,
-        "The theoretical bounds on the probability of error are not tight: they are larger than all that is measured.",
-        "section 6, figure 4",
-        f"the bound is larger by {smallest} or more",
+    return (
+        f"the bound is larger by {_smallest(slack)} or more",
         f"larger at all {len(slack)} points, each within its sampling error",
         together(inside(one, low=0) for one in slack),
     )
 
 
-# --- figures 8 and 10 ------------------------------------------------------------------------------------------------
+def _smallest(found: Sequence[Interval]) -> Interval:
+    return min(found, key=lambda one: one.estimate)
 
 
-_GOAL = 30
+# --- figures 5 to 7: mean squared errors -----------------------------------------------------------------------------
 
 
-def thirty_times_less(table: pl.DataFrame) -> Claim:
-    """Figure 8, where it has the most repetitions."""
-    bits = goal_bits(table)
-    found = {stream: advantage(table, stream, bits) for stream in ("uniform", "zipf")}
-    return Claim(
-        Of.LIBRARY,
-        f"In {bits:,} bits and at a total budget of {TOTAL:g}, Density's MSE is {_GOAL} times less than that of PPDS "
-        "as printed, which does not even keep that budget.",
-        "figure 8",
-        "; ".join(f"{stream}: {interval} times" for stream, interval in found.items()),
-        f"at least {_GOAL} times on the {GOAL_STREAM} stream; these two intervals are of 95 %",
-        inside(found[GOAL_STREAM], low=_GOAL),
+def _within(found: dict[str, Ratios], whole: tuple[float, float], single: tuple[float, float]) -> Verdict:
+    """Whether means of ratios, which are judged together, keep within bounds, and no single ratio is refuted."""
+    singles = (not_outside(one, *single) for ratio in found.values() for one in ratio.each())
+    return together([*(inside(ratio.pooled(len(found)), *whole) for ratio in found.values()), *singles])
+
+
+@claim(5, "The experimental and the theoretical MSE of Dwork and OptBern coincide.")
+def theory_coincides(table: pl.DataFrame) -> Found:
+    found = {}
+    for name in ("Dwork", "OptBern"):
+        part = table.filter(algorithm=name)
+        found[name] = Ratios((part["mse"] / part["theory"]).to_list(), [(f, inf) for f in part["freedom"]])
+    shown = (f"{name} {one.pooled(len(found))}, single {one.range}" for name, one in found.items())
+    return (
+        f"measured over exact: {'; '.join(shown)}",
+        f"within 10 % on the whole, and none of {len(table)} settings off by more than its sampling error and 10 %",
+        _within(found, (0.9, 1.1), (0.9, 1.1)),
     )
 
 
-def structure_does_not_matter(table: pl.DataFrame) -> Claim:
-    """Figure 10."""
+@claim(6, "Both PPDS and OptBern significantly outperform Dwork.")
+def both_beat_dwork(table: pl.DataFrame) -> Found:
+    found = {name: against(table, "Dwork", name) for name in ("OptBern", "PPDS")}
+    settings = sum(len(one.values) for one in found.values())
+    return (
+        "; ".join(f"Dwork's MSE over {name}'s: {one.pooled(len(found))}" for name, one in found.items()),
+        f"at least twice on the whole, and in none of {settings} settings certainly below 1",
+        _within(found, (2, inf), (1, inf)),
+    )
+
+
+@claim(6, "All algorithms are robust to the stream's distribution: uniform and Zipf hardly differ.")
+def robust_to_the_stream(table: pl.DataFrame) -> Found:
+    wholes = {}
+    for name in ("Dwork", "OptBern", "PPDS"):
+        parts = (table.filter(algorithm=name, stream=stream) for stream in ("uniform", "zipf"))
+        wholes[name] = ratios(*parts, on=["epsilon", "sample"]).pooled(3)
+    return (
+        "MSE uniform over Zipf: " + "; ".join(f"{name} {whole}" for name, whole in wholes.items()),
+        "on the whole within a factor of 2",
+        together(inside(whole, 1 / 2, 2) for whole in wholes.values()),
+    )
+
+
+def _ppds_is_better(part: pl.DataFrame, where: str, singles: str) -> Found:
+    """OptBern's errors over PPDS's in a part of a table."""
+    found = against(part, "OptBern", "PPDS")
+    whole = found.pooled()
+    measured = f"OptBern's MSE over PPDS's{where}: {whole}; {singles} {found.range}"
+    return measured, "above 1 on the whole", inside(whole, low=1)
+
+
+@claim(6, "PPDS performs noticeably better than OptBern if the stream is sparse (Zipf) and the sample small.")
+def ppds_on_sparse_streams(table: pl.DataFrame) -> Found:
+    smallest = int(table["sample"].to_numpy().min())
+    part = table.filter(stream="zipf", sample=smallest)
+    return _ppds_is_better(part, f", Zipf, m = {smallest:,}", "single epsilons")
+
+
+@claim(7, "With a sample of 1/1000 both PPDS and OptBern struggle, but still significantly outperform Dwork.")
+def small_samples(table: pl.DataFrame) -> Found:
+    small = table.filter(pl.col("fraction") <= 0.001)
+    percent = table.filter((pl.col("fraction") - 0.01).abs() < 1e-9)
+    ahead = {name: against(small, "Dwork", name).pooled(4) for name in ("OptBern", "PPDS")}
+    worse = {
+        name: ratios(*(part.filter(algorithm=name) for part in (small, percent)), on=["stream"]).pooled(4)
+        for name in ahead
+    }
+    return (
+        "; ".join(f"{name}: {worse[name]} times its MSE at 1 %, {ahead[name]} times below Dwork's" for name in ahead),
+        "at least 3 times the MSE at 1 %, and at least 1.5 times below Dwork's",
+        together([*(inside(one, low=3) for one in worse.values()), *(inside(one, low=1.5) for one in ahead.values())]),
+    )
+
+
+@claim(7, "Above a certain sample size PPDS is clearly better than OptBern.")
+def ppds_in_the_middle(table: pl.DataFrame) -> Found:
+    """Between "very small sample percentages" and those at which the paper sees the algorithms converge."""
+    part = table.filter(pl.col("fraction").is_between(0.0015, 0.25))
+    return _ppds_is_better(part, " for samples of 0.2 % to 20 %", "single settings")
+
+
+@claim(7, "As the sample grows, OptBern improves.")
+def optbern_improves(table: pl.DataFrame) -> Found:
+    fractions = sorted(set(table["fraction"]))
+    mine = table.filter(algorithm="OptBern")
+    steps = [
+        ratios(mine.filter(fraction=few), mine.filter(fraction=many), on=["stream"]).pooled(len(fractions) - 1)
+        for few, many in pairwise(fractions)
+    ]
+    return (
+        f"from one size to the next the MSE falls by a factor of {_smallest(steps)} or more",
+        "above 1 at every step",
+        together(inside(step, low=1) for step in steps),
+    )
+
+
+@claim(7, "OptBern converges to PPDS; with all users sampled the two are identical.")
+def identical_without_sampling(table: pl.DataFrame) -> Found:
+    whole = against(table.filter(fraction=1.0), "OptBern", "PPDS").pooled()
+    return f"OptBern's MSE over PPDS's at 100 %: {whole}", "within a factor of 1.5", inside(whole, 1 / 1.5, 1.5)
+
+
+# --- figure 9: privacy -----------------------------------------------------------------------------------------------
+
+
+def _kept(part: pl.DataFrame) -> Verdict:
+    """Whether no loss is above its claim; a loss that is only bounded from below refutes, and proves nothing."""
+    if (part["loss"] > part["claimed"] * (1 + 1e-9)).any():
+        return Verdict.FAILS
+    return Verdict.HOLDS if part["settled"].all() else Verdict.OPEN
+
+
+def theorem(name: str, number: str) -> Judge:
+    """The judge of one of the paper's privacy theorems."""
+
+    @claim(9, f"{name} is 2 epsilon-pan-private for epsilon <= 1/2.", f"Thm {number}, ", Of.THEOREMS)
+    def judge(table: pl.DataFrame) -> Found:
+        part = table.filter(algorithm=name).sort("claimed")
+        ends = [(row["loss"], row["claimed"]) for row in (part.row(0, named=True), part.row(-1, named=True))]
+        shown = [("infinitely much" if isinf(loss) else f"{loss:.3f}", claimed) for loss, claimed in ends]
+        return (
+            f"it loses {'; '.join(f'{loss} where {claimed:g} is claimed' for loss, claimed in shown)}",
+            "the exact auditor finds no more than is claimed; nothing is random",
+            _kept(part),
+        )
+
+    return judge
+
+
+THEOREMS = {name: theorem(name, number) for name, number in (("Dwork", "3.1"), ("OptBern", "4.1"), ("PPDS", "5.1"))}
+
+
+@of_library(9, "FixedLevelPPDS, Density and DistinctCount lose no more than their budget, and use all of it.")
+def budgets_are_kept(table: pl.DataFrame) -> Found:
+    part = table.filter(pl.col("algorithm").is_in(("FixedLevelPPDS", "Density", "DistinctCount")))
+    shares = (part["loss"] / part["claimed"]).to_numpy()
+    return (
+        f"their loss is {shares.min():.6f} to {shares.max():.6f} of the budget",
+        "the exact auditor finds no more than the budget, and no less than 99.99 % of it; nothing is random",
+        Verdict.FAILS if shares.min() < 0.9999 else _kept(part),
+    )
+
+
+# --- figures 8 and 10: this library ----------------------------------------------------------------------------------
+
+
+@of_library(
+    8,
+    f"With as many bits and at a total budget of {TOTAL:g}, Density's MSE is 30 times less than that of PPDS as "
+    "printed, which does not even keep that budget.",
+)
+def thirty_times_less(table: pl.DataFrame) -> Found:
+    """Where there are the most repetitions."""
+    bits = goal_bits(table)
+    found = {stream: advantage(table, stream, bits) for stream in ("uniform", "zipf")}
+    return (
+        f"in {bits:,} bits, " + "; ".join(f"{stream}: {interval} times" for stream, interval in found.items()),
+        f"at least 30 times on the {GOAL_STREAM} stream; these two intervals are of 95 %",
+        inside(found[GOAL_STREAM], low=30),
+    )
+
+
+@of_library(10, "On a stream of all even ids PPDS's linear hash fails; Density errs as it does on random ids.")
+def structure_does_not_matter(table: pl.DataFrame) -> Found:
     squares = mse_table(table)
     keep = {(row["algorithm"], row["stream"]): row for row in squares.iter_rows(named=True)}
     linear = keep["PPDS", "even ids"]
@@ -343,10 +410,7 @@ def structure_does_not_matter(table: pl.DataFrame) -> Claim:
     parts = (squares.filter(algorithm="Density", stream=stream) for stream in ("even ids", "random half"))
     same = ratios(*parts, on=["total", "size"]).pooled(2)
     roots = {key: sqrt(row["mse"]) for key, row in keep.items()}
-    return Claim(
-        Of.LIBRARY,
-        "On a stream of all even ids PPDS's linear hash fails; Density errs as it does on random ids.",
-        "figure 10",
+    return (
         f"root mean squared error of PPDS on even ids {roots['PPDS', 'even ids']:.2g}, on one block "
         f"{roots['PPDS', 'one block']:.2g}, on random ids {roots['PPDS', 'random half']:.2g}; Density's MSE on even "
         f"over that on random ids: {same}",
@@ -355,130 +419,6 @@ def structure_does_not_matter(table: pl.DataFrame) -> Claim:
     )
 
 
-def half_an_order(table: pl.DataFrame) -> Claim:
-    """Figure 1."""
-    sizes = (table.filter(algorithm=name).sort("epsilon")["sample"].to_numpy() for name in ("Dwork", "OptBern"))
-    dwork, optbern = sizes
-    factors = dwork / optbern
-    low, high = 10**0.4, 10**0.6
-    return Claim(
-        Of.EXPERIMENTS,
-        "OptBern's proposed sample size is half an order of magnitude less than Dwork's.",
-        "section 4.3, figure 1",
-        f"{factors.min():.2f} to {factors.max():.2f} times less",
-        f"a factor of 10^0.4 to 10^0.6 ({low:.2f} to {high:.2f}) at every epsilon; nothing is random",
-        Verdict.HOLDS if low <= factors.min() and factors.max() <= high else Verdict.FAILS,
-    )
-
-
-def optbern_uses_all(table: pl.DataFrame) -> Claim:
-    """Figure 2: the slope of ``|ln R(b)|`` over epsilon, fitted through the origin."""
-    part = table.filter(algorithm="OptBern")
-    epsilons, losses = part["epsilon"].to_numpy(), np.abs(np.log(part["ratio"].to_numpy()))
-    errors = np.log(part["high"].to_numpy() / part["low"].to_numpy()) / (2 * quantile(BAND))
-    weight = float(np.sum(epsilons**2))
-    slope = float(np.sum(epsilons * losses)) / weight
-    # R(0) and R(1) come from the same bits: their errors are added up as if they were one.
-    wide = quantile(ERROR) * float(np.sqrt(2 * np.sum((epsilons * errors) ** 2))) / weight
-    found = Interval(slope, slope - wide, slope + wide)
-    return Claim(
-        Of.EXPERIMENTS,
-        "The proposed Bernoulli distributions use all of the allocated budget.",
-        "section 4.2, figure 2",
-        f"{found} of it",
-        "within 5 % of all, by the bits of the state",
-        inside(found, 0.95, 1.05),
-    )
-
-
-def dwork_wastes(table: pl.DataFrame) -> Claim:
-    """Figure 3."""
-    shares = (table["audited"] / table["epsilon"]).to_numpy()
-    return Claim(
-        Of.EXPERIMENTS,
-        "Dwork does not use all of its allocated budget.",
-        "section 4.1, figure 3",
-        f"its state loses {shares.min():.0%} to {shares.max():.0%} of it",
-        "less than 90 % at every epsilon; nothing is random",
-        Verdict.HOLDS if shares.max() < 0.9 else Verdict.FAILS,
-    )
-
-
-# --- figure 9 --------------------------------------------------------------------------------------------------------
-
-
-_THEOREMS = {"Dwork": "Thm 3.1", "OptBern": "Thm 4.1", "PPDS": "Thm 5.1"}
-_PRIVATE = ("FixedLevelPPDS", "Density", "DistinctCount")
-_ROUNDING = 1 + 1e-9
-
-
-def theorem(table: pl.DataFrame, name: str) -> Claim:
-    """One of the paper's privacy theorems."""
-    part = table.filter(algorithm=name).sort("claimed")
-    ends = [(row["loss"], row["claimed"]) for row in (part.row(0, named=True), part.row(-1, named=True))]
-    shown = [("infinitely much" if isinf(loss) else f"{loss:.3f}", claimed) for loss, claimed in ends]
-    found = "; ".join(f"{loss} where {claimed:g} is claimed" for loss, claimed in shown)
-    return Claim(
-        Of.THEOREMS,
-        f"{name} is 2 epsilon-pan-private for epsilon <= 1/2.",
-        f"{_THEOREMS[name]}, figure 9",
-        f"it loses {found}",
-        "the exact auditor finds no more than is claimed; nothing is random",
-        _kept(part),
-    )
-
-
-def budgets_are_kept(table: pl.DataFrame) -> Claim:
-    """The library's own promise."""
-    part = table.filter(pl.col("algorithm").is_in(_PRIVATE))
-    shares = (part["loss"] / part["claimed"]).to_numpy()
-    return Claim(
-        Of.LIBRARY,
-        f"{', '.join(_PRIVATE[:-1])} and {_PRIVATE[-1]} lose no more than their budget, and use all of it.",
-        "figure 9",
-        f"their loss is {shares.min():.6f} to {shares.max():.6f} of the budget",
-        "the exact auditor finds no more than the budget, and no less than 99.99 % of it; nothing is random",
-        Verdict.FAILS if shares.min() < 0.9999 else _kept(part),
-    )
-
-
-def _kept(part: pl.DataFrame) -> Verdict:
-    """Whether no loss is above its claim; a loss that is only bounded from below refutes, and proves nothing."""
-    if (part["loss"] > part["claimed"] * _ROUNDING).any():
-        return Verdict.FAILS
-    return Verdict.HOLDS if part["settled"].all() else Verdict.OPEN
-
-
-JUDGES: Sequence[tuple[int, Callable[[pl.DataFrame], Claim]]] = (
-    (1, half_an_order),
-    (2, optbern_uses_all),
-    (3, dwork_wastes),
-    (4, densities),
-    (4, optbern_errs_less),
-    (4, bounds_are_loose),
-    (5, theory_coincides),
-    (6, both_beat_dwork),
-    (6, robust_to_the_stream),
-    (6, ppds_on_sparse_streams),
-    (7, small_samples),
-    (7, ppds_in_the_middle),
-    (7, optbern_improves),
-    (7, identical_without_sampling),
-    (9, partial(theorem, name="Dwork")),
-    (9, partial(theorem, name="OptBern")),
-    (9, partial(theorem, name="PPDS")),
-    (9, budgets_are_kept),
-    (8, thirty_times_less),
-    (10, structure_does_not_matter),
-)
-"""Each claim is judged by the data of one figure."""
-
-
 def judged(tables: Mapping[int, pl.DataFrame]) -> list[Claim]:
     """The claims about the figures whose tables are given, with their verdicts."""
     return [judge(tables[number]) for number, judge in JUDGES if number in tables]
-
-
-def as_table(claims: Sequence[Claim]) -> pl.DataFrame:
-    """The claims as rows."""
-    return pl.DataFrame([asdict(claim) for claim in claims], schema=[field.name for field in fields(Claim)])

@@ -11,7 +11,7 @@ import signal
 from base64 import b64encode
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from functools import cache
 from html import escape
 from importlib.metadata import version
@@ -25,7 +25,7 @@ from panprivacy.experiments import claims
 from panprivacy.experiments.cells import FULL, Cell, Scale
 from panprivacy.experiments.claims import Claim, Of, Verdict
 from panprivacy.experiments.figures import STUDIES
-from panprivacy.experiments.study import DATA, PICTURES, Frames, Study, save
+from panprivacy.experiments.study import DATA, PICTURES, Study, save
 
 _STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 68rem; margin: 2rem auto; padding: 0 1rem; color: #1a1a1a; }
@@ -39,18 +39,12 @@ figure { margin: 2.5rem 0; } figure img { max-width: 100%; } figcaption { color:
 .note { color: #444; }
 """
 
-_CLASSES = {
-    Verdict.HOLDS: ("holds", "&#10003;"),
-    Verdict.FAILS: ("fails", "&#10007;"),
-    Verdict.OPEN: ("open", "?"),
-}
-
-_PACKAGES = ("panprivacy", "numpy", "numba", "polars", "scipy", "matplotlib")
+_CLASSES = {Verdict.HOLDS: ("holds", "&#10003;"), Verdict.FAILS: ("fails", "&#10007;"), Verdict.OPEN: ("open", "?")}
 
 
 def page(reproduction: "Reproduction", claims: Sequence[Claim]) -> str:
     """The whole page, pictures and all: it needs no other file."""
-    figures = "\n".join(_figure(study, reproduction) for study in reproduction.studies)
+    figures = "\n".join(_figure(study, reproduction.out) for study in reproduction.studies)
     return f"""<!doctype html>
 <html lang="en">
 <head>
@@ -87,22 +81,17 @@ def _summary(claims: Sequence[Claim]) -> str:
 
 
 def _claims(of: Of, claims: Sequence[Claim]) -> str:
-    if not claims:
-        return ""
-    rows = "\n".join(_row(claim) for claim in claims)
     heads = "".join(f"<th>{head}</th>" for head in ("claim", "where", "measured", "counts as true if", "verdict"))
-    return f"<h3>{escape(of)}</h3>\n<table>\n<tr>{heads}</tr>\n{rows}\n</table>\n"
+    rows = []
+    for claim in claims:
+        cells = "".join(f"<td>{escape(c)}</td>" for c in (claim.said, claim.where, claim.measured, claim.tolerance))
+        style, sign = _CLASSES[claim.verdict]
+        rows.append(f'<tr>{cells}<td class="verdict {style}">{sign} {claim.verdict}</td></tr>\n')
+    return f"<h3>{escape(of)}</h3>\n<table>\n<tr>{heads}</tr>\n{''.join(rows)}</table>\n" if claims else ""
 
 
-def _row(claim: Claim) -> str:
-    cells = (claim.said, claim.where, claim.measured, claim.tolerance)
-    style, sign = _CLASSES[claim.verdict]
-    verdict = f'<td class="verdict {style}">{sign} {claim.verdict}</td>'
-    return f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}{verdict}</tr>"
-
-
-def _figure(study: Study, reproduction: "Reproduction") -> str:
-    picture = (reproduction.out / PICTURES / study.name).with_suffix(".svg").read_bytes()
+def _figure(study: Study, out: Path) -> str:
+    picture = (out / PICTURES / study.name).with_suffix(".svg").read_bytes()
     return (
         f'<figure id="{study.name}">\n<h3>{study.number}. {escape(study.title)}</h3>\n'
         f'<img alt="{escape(study.title)}" src="data:image/svg+xml;base64,{b64encode(picture).decode()}">\n'
@@ -119,29 +108,25 @@ def _origin(reproduction: "Reproduction") -> str:
         f"up to {scale.goal_repetitions:,} (PPDS and Density where figure 8 compares them)",
         "runs": f"{sum(cell.runs for cell in reproduction.cells):,}",
         "Python": f"{platform.python_version()} on {platform.system()} {platform.machine()}",
-    } | {package: version(package) for package in _PACKAGES}
+    } | {name: version(name) for name in ("panprivacy", "numpy", "numba", "polars", "scipy", "matplotlib")}
     rows = "".join(f"<tr><th>{name}</th><td>{escape(value)}</td></tr>" for name, value in facts.items())
     return f"<table>{rows}</table>"
 
 
-# --- the report -------------------------------------------------------------------------------------------------------
-
-
-_PACKAGE = Path(__file__).resolve().parents[1]
 _SHOWING = ("cli", "planning", "ingest", "brokers", "serve", "spark", "experiments")
 """Parts of the package that change no number of a cell, except for the file that computes it."""
-_COMPUTING = Path("experiments", "cells.py")
-_PICTURES = Path("estimates", "plots.py")
 
 
 @cache
 def fingerprint() -> str:
     """A hash of the code that numbers depend on, and of NumPy's version, whose generators they come from."""
     digest = hashlib.sha256(np.__version__.encode())
-    for file in sorted(_PACKAGE.rglob("*.py")):
-        name = file.relative_to(_PACKAGE)
-        if name == _COMPUTING or (name.parts[0] not in _SHOWING and name != _PICTURES):
-            digest.update(name.as_posix().encode() + file.read_bytes())
+    package = Path(__file__).resolve().parents[1]
+    for file in sorted(package.rglob("*.py")):
+        name = file.relative_to(package).as_posix()
+        shows = name.partition("/")[0] in _SHOWING or name == "estimates/plots.py"
+        if name == "experiments/cells.py" or not shows:
+            digest.update(name.encode() + file.read_bytes())
     return digest.hexdigest()
 
 
@@ -163,10 +148,6 @@ class Store:
         key = f"{cell!r} seed={self.seed} code={self.code}"
         return self.folder / f"{type(cell).__name__.lower()}-{hashlib.sha256(key.encode()).hexdigest()[:24]}.parquet"
 
-    def has(self, cell: Cell) -> bool:
-        """Whether a cell is finished."""
-        return self.path(cell).exists()
-
     def finish(self, cell: Cell) -> None:
         """Compute a cell and keep it; the file appears whole or not at all."""
         table = cell.compute(self.seed)
@@ -180,52 +161,13 @@ class Store:
 
     def load(self, cells: list[Cell]) -> pl.DataFrame:
         """The rows of finished cells of one kind, in their order."""
-        return pl.concat([self._read(self.path(cell)) for cell in cells])
-
-    @staticmethod
-    def _read(path: Path) -> pl.DataFrame:
-        try:
-            return pl.read_parquet(path)
-        except pl.exceptions.PolarsError as error:
-            raise InvalidValue(f"{path} is damaged; delete it and run again", code="damaged-results") from error
-
-
-def compute(cells: Sequence[Cell], store: Store, jobs: int, done: Callable[[Cell], None]) -> None:
-    """Compute those cells that the store does not have; `done` is called for every cell, first for those it has.
-
-    Interrupted (Ctrl-C), it keeps finished cells, and finishes cells under way.
-    """
-    store.folder.mkdir(parents=True, exist_ok=True)
-    missing = []
-    for cell in cells:
-        if store.has(cell):
-            done(cell)
-        else:
-            missing.append(cell)
-    # By hash, that is at random: quick and slow cells then alternate, and the time left can be told from the start.
-    missing.sort(key=store.path)
-    if jobs == 1:
-        for cell in missing:
-            store.finish(cell)
-            done(cell)
-    elif missing:
-        _compute_in_parallel(missing, store, min(jobs, len(missing)), done)
-
-
-def _compute_in_parallel(cells: Sequence[Cell], store: Store, jobs: int, done: Callable[[Cell], None]) -> None:
-    # Processes start afresh: a fork would copy the threads of Polars in whatever state they are.
-    pool = ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), initializer=_leave_interrupts_to_the_parent)
-    try:
-        waiting = {pool.submit(store.finish, cell): cell for cell in cells}
-        for future in as_completed(waiting):
-            future.result()
-            done(waiting[future])
-    finally:
-        pool.shutdown(cancel_futures=True)
-
-
-def _leave_interrupts_to_the_parent() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+        tables = []
+        for path in map(self.path, cells):
+            try:
+                tables.append(pl.read_parquet(path))
+            except pl.exceptions.PolarsError as error:
+                raise InvalidValue(f"{path} is damaged; delete it and run again", code="damaged-results") from error
+        return pl.concat(tables)
 
 
 @dataclass(frozen=True)
@@ -264,12 +206,47 @@ class Reproduction:
         return list(dict.fromkeys(cell for study in self.studies for cell in study.cells(self.scale)))
 
     def compute(self, jobs: int = 1, done: Callable[[Cell], None] | None = None) -> None:
-        """Compute the cells that are missing; `done` is called for every cell, old or new."""
-        compute(self.cells, self._store, jobs, done or (lambda cell: None))  # noqa: ARG005 (no listener)
+        """Compute the cells that are missing; `done` is called for every cell, first for those that are there.
+
+        Interrupted (Ctrl-C), it keeps finished cells, and finishes cells under way.
+        """
+        store, done = self._store, done or (lambda _: None)
+        store.folder.mkdir(parents=True, exist_ok=True)
+        missing = []
+        for cell in self.cells:
+            if store.path(cell).exists():
+                done(cell)
+            else:
+                missing.append(cell)
+        # By hash, that is at random: quick and slow cells then alternate, and the time left can be told from the start.
+        missing.sort(key=store.path)
+        if jobs == 1:
+            for cell in missing:
+                store.finish(cell)
+                done(cell)
+            return
+        # Processes start afresh: a fork would copy the threads of Polars in whatever state they are. Interrupts are
+        # left to the parent.
+        fresh = multiprocessing.get_context("spawn")
+        pool = ProcessPoolExecutor(min(jobs, len(missing)) or 1, fresh, signal.signal, (signal.SIGINT, signal.SIG_IGN))
+        try:
+            waiting = {pool.submit(store.finish, cell): cell for cell in missing}
+            for future in as_completed(waiting):
+                future.result()
+                done(waiting[future])
+        finally:
+            pool.shutdown(cancel_futures=True)
 
     def tables(self) -> dict[int, pl.DataFrame]:
         """The data of each figure."""
-        return {study.number: study.table(self._frames(study), self.scale) for study in self.studies}
+        tables = {}
+        for study in self.studies:
+            kinds: dict[type[Cell], list[Cell]] = {}
+            for cell in study.cells(self.scale):
+                kinds.setdefault(type(cell), []).append(cell)
+            frames = {kind: self._store.load(cells) for kind, cells in kinds.items()}
+            tables[study.number] = study.table(frames, self.scale)
+        return tables
 
     def write(self, drawn: Callable[[Study], None] | None = None) -> list[Claim]:
         """Write data, pictures, claims and report, and return the claims; `drawn` is called for every picture."""
@@ -279,19 +256,14 @@ class Reproduction:
             save(study, tables[study.number], self.out)
             if drawn:
                 drawn(study)
-        claims.as_table(found).write_csv(self.out / "claims.csv")
+        rows = pl.DataFrame([asdict(claim) for claim in found], schema=[field.name for field in fields(Claim)])
+        rows.write_csv(self.out / "claims.csv")
         (self.out / "report.html").write_text(page(self, found), encoding="utf-8")
         return found
 
     @property
     def _store(self) -> Store:
         return Store(self.out / "cells", self.seed)
-
-    def _frames(self, study: Study) -> Frames:
-        kinds: dict[type[Cell], list[Cell]] = {}
-        for cell in study.cells(self.scale):
-            kinds.setdefault(type(cell), []).append(cell)
-        return {kind: self._store.load(cells) for kind, cells in kinds.items()}
 
 
 def failed(found: list[Claim]) -> list[Claim]:

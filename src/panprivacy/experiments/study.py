@@ -1,14 +1,14 @@
-"""What repetitions tell, how algorithms look in all figures, and how a figure is saved: data and picture.
+"""What repetitions tell, what a figure is, and how it is saved: data and picture.
 
 A mean of n squares of normal errors is ``sigma^2 chi^2_n / n``. Errors that are not quite normal make it wider: it is
 then taken for one of fewer degrees of freedom f, so that its relative variance is ``2/f`` (Satterthwaite 1946).
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import exp, inf, isinf, log, sqrt
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import polars as pl
@@ -16,11 +16,9 @@ from numpy.typing import NDArray
 
 from panprivacy.audit.sampling import clopper_pearson
 from panprivacy.estimates import plots as drawing
-from panprivacy.estimates.plots import COLOURS, NOT_PRIVATE
-from panprivacy.experiments.cells import ALGORITHMS, Cell, Scale
+from panprivacy.experiments.cells import Cell, Scale
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 BAND = 0.05
@@ -72,16 +70,14 @@ def ratio_interval(ratio: float, freedom: float, under: float, error: float) -> 
     >>> print(ratio_interval(1.0, 40, inf, 0.05))
     1 (0.674 to 1.64)
     """
-    low, high = (_f_quantile(freedom, under, share) for share in (error / 2, 1 - error / 2))
-    return Interval(ratio, ratio / high, ratio / low)
-
-
-def _f_quantile(freedom: float, under: float, share: float) -> float:
     from scipy.special import fdtri, gammaincinv
 
+    shares = np.array([error / 2, 1 - error / 2])
     if isinf(under):  # a number that is known: chi squared over its degrees of freedom
-        return float(2 * gammaincinv(freedom / 2, share) / freedom)
-    return float(fdtri(freedom, under, share))
+        low, high = 2 * gammaincinv(freedom / 2, shares) / freedom
+    else:
+        low, high = fdtri(freedom, under, shares)
+    return Interval(ratio, ratio / float(high), ratio / float(low))
 
 
 def pooled(ratios: list[float], freedoms: list[tuple[float, float]], quantiles: float) -> Interval:
@@ -92,12 +88,9 @@ def pooled(ratios: list[float], freedoms: list[tuple[float, float]], quantiles: 
     """
     from scipy.special import polygamma, psi
 
-    known = [f for pair in freedoms for f in pair if not isinf(f)]
-    variance = sum(float(polygamma(1, f / 2)) for f in known)
-    logs = [log(ratio) for ratio in ratios]
-    for over, under in freedoms:
-        logs += [log(f / 2) - float(psi(f / 2)) for f in (over,) if not isinf(f)]
-        logs += [float(psi(f / 2)) - log(f / 2) for f in (under,) if not isinf(f)]
+    known = [(sign, f) for pair in freedoms for sign, f in zip((1, -1), pair, strict=True) if not isinf(f)]
+    variance = sum(float(polygamma(1, f / 2)) for _, f in known)
+    logs = [log(ratio) for ratio in ratios] + [sign * (log(f / 2) - float(psi(f / 2))) for sign, f in known]
     return relative_interval(exp(sum(logs) / len(ratios)), sqrt(variance) / len(ratios), quantiles)
 
 
@@ -157,96 +150,6 @@ class Study:
     def name(self) -> str:
         """The name of its files, without their endings."""
         return f"figure-{self.number:02d}"
-
-
-STREAMS = {
-    "uniform": "uniform stream",
-    "zipf": "Zipf(1) stream",
-    "random half": "a random half of the ids",
-    "even ids": "all even ids",
-    "one block": "one block of ids",
-}
-
-
-BOTH_STREAMS = ("uniform", "zipf")
-"""The streams of the paper's experiments."""
-
-
-@dataclass(frozen=True)
-class Look:
-    """How an algorithm is drawn."""
-
-    colour: str
-    marker: str
-
-
-_MARKERS = {"Dwork": "o", "OptBern": "s", "PPDS": "^", "FixedLevelPPDS": "D", "Density": "o", "DistinctCount": "v"}
-LOOKS = {name: Look(COLOURS[name], marker) for name, marker in _MARKERS.items()}
-
-
-def called(name: str) -> str:
-    """The name of an algorithm in legends; it says if the algorithm is not private."""
-    return name if ALGORITHMS[name].private else f"{name}, as printed (not private)"
-
-
-def panels(rows: int, columns: int, size: tuple[float, float], **shared: Any) -> tuple["Figure", list["Axes"]]:
-    """A figure of equal panels, listed row by row; the size of a panel is in inches."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(size[0] * columns, size[1] * rows), layout="constrained")
-    grid = figure.subplots(rows, columns, squeeze=False, **shared)
-    return figure, list(grid.flat)
-
-
-def drawn_as(name: str, *, theory: bool = False) -> dict[str, Any]:
-    """Keywords for an algorithm's line: dashed and hollow if it is not private, solid and filled if it is."""
-    look = LOOKS[name]
-    if theory:
-        return {"color": look.colour, "linestyle": "-", "marker": ""}
-    private = {"markerfacecolor": look.colour, "linestyle": "-"}
-    return {"color": look.colour, "marker": look.marker} | (private if ALGORITHMS[name].private else NOT_PRIVATE)
-
-
-def band(axes: "Axes", part: pl.DataFrame, x: str, y: str, name: str, *, label: str | None = None) -> None:
-    """A line through estimates, in its confidence band."""
-    part = part.sort(x)
-    axes.fill_between(part[x], part["low"], part["high"], color=LOOKS[name].colour, alpha=0.18, linewidth=0)
-    axes.plot(part[x], part[y], label=label or called(name), **drawn_as(name))
-
-
-def errors_by_stream(
-    table: pl.DataFrame, names: Collection[str], x: str, xlabel: str, size: tuple[float, float]
-) -> tuple["Figure", list["Axes"]]:
-    """Two panels, the uniform and the Zipf stream, with the mean squared error of each algorithm."""
-    figure, grid = panels(1, len(BOTH_STREAMS), size, sharey=True)
-    for axes, stream in zip(grid, BOTH_STREAMS, strict=True):
-        for name in names:
-            band(axes, table.filter(stream=stream, algorithm=name), x, "mse", name)
-        axes.set(title=STREAMS[stream], xscale="log", yscale="log", xlabel=xlabel)
-    return figure, grid
-
-
-def bars(axes: "Axes", part: pl.DataFrame, x: str, y: str, name: str, *, label: str) -> None:
-    """Estimates with error bars and no line, to be put on a line of the theory."""
-    part = part.sort(x)
-    spread = [(part[y] - part["low"]).to_numpy(), (part["high"] - part[y]).to_numpy()]
-    axes.errorbar(
-        part[x], part[y], yerr=spread, label=label, capsize=2, elinewidth=1, **(drawn_as(name) | {"linestyle": ""})
-    )
-
-
-def plain_ticks(axis: Any, values: list[float], labels: list[str]) -> None:
-    """Ticks at these values of a logarithmic axis, and no others."""
-    from matplotlib.ticker import NullLocator
-
-    axis.set_ticks(values, labels)
-    axis.set_minor_locator(NullLocator())
-
-
-def legend_below(figure: "Figure", axes: "Axes", columns: int) -> None:
-    """One legend for all panels, under them, where it covers nothing."""
-    handles, labels = axes.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=columns)
 
 
 DATA, PICTURES = "data", "figures"

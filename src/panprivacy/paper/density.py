@@ -190,7 +190,11 @@ class Dwork(SampledDensity):
 
     @property
     def known_flaws(self) -> tuple[str, ...]:
-        return printed.noise_too_small("dwork", self.epsilon), printed.budget_unused(self.epsilon)
+        spent = theory.actual_epsilon(theory.dwork_pair(self.epsilon))  # section 4.1 of the paper
+        unused = (
+            f"The state spends only {spent:.4f} of the {self.epsilon:g} it is given, so the estimate errs more than"
+        )
+        return printed.noise_too_small("dwork", self.epsilon), f"{unused} it must."
 
 
 class OptBern(SampledDensity):
@@ -232,5 +236,10 @@ class OptBern(SampledDensity):
 
     @property
     def known_flaws(self) -> tuple[str, ...]:
-        too_high = (printed.centre_too_high(self.epsilon, self._c),) if self._c > 0.5 else ()
-        return *too_high, printed.noise_too_small("optbern", self.epsilon, self._c)
+        noise = printed.noise_too_small("optbern", self.epsilon, self._c)
+        if self._c <= 0.5:
+            return (noise,)
+        # Section 4.2 of the paper allows c up to 4/5; its condition on R(0) is printed with c instead of 1 - c.
+        loss = theory.actual_epsilon(theory.symmetric_pair(self.epsilon, self._c))
+        centre = f"c = {self._c:g} is above 1/2, and the state alone then loses {loss:.3f}"
+        return f"{centre} where {self.epsilon:g} is claimed.", noise

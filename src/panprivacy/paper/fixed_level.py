@@ -63,7 +63,7 @@ class SparseTable(Bits):
             bits = table._spread(scratch)
             for place, flips in drawn_words(size, pair.absent, coins):
                 bits[place] = flips
-            table._list(bits)
+            kernels.gather(bits, table.words)
         return table
 
     @classmethod
@@ -101,7 +101,7 @@ class SparseTable(Bits):
             bits = self._spread(scratch)
             if not table_kernels.redraw(bits, np.uint64(self.size), slots, flips):
                 raise IndexError(f"a slot is outside this table of {self.size}")
-            self._list(bits)
+            kernels.gather(bits, self.words)
 
     def flip_each(self, threshold: int, coins: Coins) -> None:
         """Flip every bit with the same probability: randomised response on the whole table."""
@@ -109,7 +109,7 @@ class SparseTable(Bits):
             bits = self._spread(scratch)
             for place, flips in drawn_words(self.size, threshold, coins):
                 bits[place] ^= flips
-            self._list(bits)
+            kernels.gather(bits, self.words)
 
     def count_ones(self, edges: NDArray[np.int64], counts: NDArray[np.int64]) -> None:
         """Write how many bits are 1 between each edge and the next one; the caller wipes the counts."""
@@ -129,10 +129,6 @@ class SparseTable(Bits):
         bits: NDArray[np.uint64] = scratch.empty("bits", Table.words_for(self.size), np.uint64)
         kernels.spread(self.words, np.uint64(self.size), bits)
         return bits
-
-    def _list(self, bits: NDArray[np.uint64]) -> None:
-        """Write the list anew."""
-        kernels.gather(bits, self.words)
 
 
 _RARELY = 4.0

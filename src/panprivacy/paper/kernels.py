@@ -125,9 +125,6 @@ def _evict(cells, level, hashing):
 # --- lists of slots, and bits ----------------------------------------------------------------------------------------
 
 
-# mypy: disallow-untyped-defs=False, disallow-untyped-calls=False, disallow-untyped-decorators=False
-
-
 @njit(types.void(READ_WORDS, types.uint64, WORDS), nogil=True, cache=True)
 def spread(listed, size, bits):
     """Set the bits of the listed slots, up to the first that is `size` or more, and no others."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from fractions import Fraction
-from math import exp, log
+from math import exp, inf, log
 from operator import index
 from typing import NamedTuple
 
@@ -166,9 +166,14 @@ class Continuous(Printed):
 
     @property
     def known_flaws(self) -> tuple[str, ...]:
-        # Seen at the lower cut, redrawn after: e^(2 epsilon + cut) times the mean of e^(epsilon (x - 1)), cut above.
+        # Section 4.4 of the paper: noise for a change of 1/m does not hide the change of an unbounded number. Seen at
+        # the lower cut, redrawn after: e^(2 epsilon + cut) times the mean of e^(epsilon (x - 1)), cut above.
         loss = 2 * self.epsilon + _CUT + log((_CUT + 1.5) / 2)
-        return (printed.unbounded_state(self.epsilon, loss),)
+        return (
+            f"Given the value seen, a later appearance moves the estimate by an unbounded amount, so where "
+            f"{2 * self.epsilon:g} is claimed, state and output together lose {inf} with real numbers and {loss:.3f} "
+            "with those cut here.",
+        )
 
     def _drawn(self, n: int, centre: int) -> NDArray[np.int64]:
         """Draw n values around a centre, cut on both sides."""

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from panprivacy.errors import InvalidValue
 from panprivacy.memory.threads import CHUNK
 from panprivacy.paper import printed
-from panprivacy.paper.density import PrintedPair, dwork_pair, optbern_pair
+from panprivacy.paper.density import dwork_pair, optbern_pair
 from panprivacy.paper.printed import Printed
 from panprivacy.privacy.coins import Coins, Flips
 from panprivacy.universe import Universe
@@ -56,8 +56,7 @@ class FMHash:
 
     def __call__(self, user: int) -> int:
         """``hash(u)``, in 0..bits."""
-        number = (self.multiplier * user + self.offset) % 2**self.bits
-        return (number & -number).bit_length() - 1 if number else self.bits
+        return int(self.levels(np.array([user]))[0])
 
     def levels(self, users: NDArray[np.integer]) -> NDArray[np.uint8]:
         """``hash(u)`` of many users."""
@@ -65,11 +64,6 @@ class FMHash:
         number &= np.uint64(2**self.bits - 1)
         below_lowest_one = (number & (~number + np.uint64(1))) - np.uint64(1)  # all ones if the number is zero
         return np.minimum(np.bitwise_count(below_lowest_one), np.uint8(self.bits))
-
-    @property
-    def numbers(self) -> NDArray[np.uint64]:
-        """Multiplier, offset and bits as the kernels take them."""
-        return np.array([self.multiplier, self.offset, self.bits], dtype=np.uint64)
 
 
 _NEVER = 2**62  # a size that no set reaches
@@ -125,8 +119,12 @@ class LevelledSet:
         from panprivacy.paper import kernels
 
         ids = ids.astype(np.int64, copy=False)
-        hashing = self.hashing.numbers
-        cells = self._cells()
+        hashing = np.array([self.hashing.multiplier, self.hashing.offset, self.hashing.bits], dtype=np.uint64)
+        # A table to look ids up in, with room for all that the set can hold: each user beyond `sample` - 1 enters with
+        # a rise of the level, of which there are at most ``bits + 1``.
+        room = min(self.sample + self.hashing.bits + 1, 2**self.hashing.bits)
+        cells = np.full(2 << room.bit_length(), kernels.FREE, dtype=np.int64)
+        kernels.put(self.users, cells)
         counters = np.array([0, len(self.users), self.level, min(self.sample, _NEVER)])
         kernels.sift(ids, _NO_FLIPS, cells, hashing, counters)
         while counters[kernels.AT] < len(ids):
@@ -151,21 +149,6 @@ class LevelledSet:
             self.level += 1
             chosen, levels = chosen[levels >= self.level], levels[levels >= self.level]
         self.users = chosen.copy()
-
-    def _cells(self) -> NDArray[np.int64]:
-        """The set as a table to look ids up in, with room for all that it can hold.
-
-        Each user beyond `sample` - 1 enters with a rise of the level, of which there are at most ``bits + 1``.
-        """
-        from panprivacy.paper import kernels
-
-        room = min(self.sample + self.hashing.bits + 1, 2**self.hashing.bits)
-        cells = np.full(2 << room.bit_length(), kernels.FREE, dtype=np.int64)
-        kernels.put(self.users, cells)
-        return cells
-
-
-# --- the set with a level ---------------------------------------------------------------------------------------------
 
 
 class LevelledSampling(Printed):
@@ -224,7 +207,7 @@ class DistinctSampling(LevelledSampling):
 
     def redraw(self, indices: Words, remove: bool) -> None:
         """Let users into the set, or take them out of it."""
-        self._levelled.feed(indices, _never if remove else _always)
+        self._levelled.feed(indices, lambda n: np.full(n, not remove))
 
     def estimate(self) -> float:
         """``2^L |set| / |U|``."""
@@ -233,14 +216,6 @@ class DistinctSampling(LevelledSampling):
     @property
     def known_flaws(self) -> tuple[str, ...]:
         return printed.IDS_IN_THE_CLEAR, printed.LINEAR_HASH, printed.ROUNDED_SAMPLE
-
-
-def _always(n: int) -> Flips:
-    return np.ones(n, dtype=np.bool_)
-
-
-def _never(n: int) -> Flips:
-    return np.zeros(n, dtype=np.bool_)
 
 
 class PPDS(LevelledSampling):
@@ -295,15 +270,21 @@ class PPDS(LevelledSampling):
         hashing: FMHash | None = None,
         coins: Coins | None = None,
     ) -> None:
+        if pair not in ("optbern", "dwork"):
+            raise InvalidValue(f"pair must be 'optbern' or 'dwork', got {pair!r}", code="pair-choice")
+        if init not in ("scan", "shortcut"):
+            raise InvalidValue(f"init must be one of 'scan', 'shortcut', got {init!r}", code="init-choice")
         self._pair_name = pair
-        self._pair = _printed_pair(pair, float(epsilon))
-        if init not in _INITIALISATIONS:
-            raise InvalidValue(
-                f"init must be one of {', '.join(map(repr, _INITIALISATIONS))}, got {init!r}", code="init-choice"
-            )
-
+        self._pair = (dwork_pair if pair == "dwork" else optbern_pair)(float(epsilon))
         super().__init__(universe, epsilon, sample, hashing, coins)
-        _INITIALISATIONS[init](self._levelled, self.universe.size, self._pair.coins.absent, self._coins)
+        users, absent = self.universe.size, self._pair.coins.absent
+        chunks = [range(start, min(start + CHUNK, users)) for start in range(0, users, CHUNK)]
+        if init == "scan":
+            for chunk in chunks:
+                self._levelled.feed(np.arange(chunk.start, chunk.stop), partial(self._coins.below, absent))
+        else:
+            chosen = sum(int(self._coins.below(absent, len(chunk)).sum()) for chunk in chunks)
+            self._levelled.fill(self._coins.subset(users, chosen), users)
         printed.warn(self)
 
     def redraw(self, indices: Words, remove: bool) -> None:
@@ -321,24 +302,3 @@ class PPDS(LevelledSampling):
         noise = printed.noise_too_small(self._pair_name, self.epsilon)
         at_a_level = f"Even at a level that never rises, with m = |U|/2**L: {noise}"
         return printed.LEVEL_LEAKS, at_a_level, printed.LINEAR_HASH, printed.ROUNDED_SAMPLE
-
-
-def _printed_pair(name: str, epsilon: float) -> PrintedPair:
-    if name not in ("optbern", "dwork"):
-        raise InvalidValue(f"pair must be 'optbern' or 'dwork', got {name!r}", code="pair-choice")
-    return dwork_pair(epsilon) if name == "dwork" else optbern_pair(epsilon)
-
-
-def _scan(empty: LevelledSet, universe: int, absent: int, coins: Coins) -> None:
-    """The initialisation phase of Alg. 3."""
-    for start in range(0, universe, CHUNK):
-        empty.feed(np.arange(start, min(start + CHUNK, universe)), partial(coins.below, absent))
-
-
-def _shortcut(empty: LevelledSet, universe: int, absent: int, coins: Coins) -> None:
-    """The initialisation that section 5 describes in words."""
-    chosen = sum(int(coins.below(absent, min(CHUNK, universe - i)).sum()) for i in range(0, universe, CHUNK))
-    empty.fill(coins.subset(universe, chosen), universe)
-
-
-_INITIALISATIONS = {"scan": _scan, "shortcut": _shortcut}

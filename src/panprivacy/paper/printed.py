@@ -1,5 +1,6 @@
 """The common part of the printed algorithms: their verbs, their flaws in numbers, and the warning about them."""
 
+import warnings
 from abc import ABC, abstractmethod
 from math import exp, inf, log, log1p, tanh
 from typing import Any, ClassVar
@@ -55,8 +56,6 @@ class Printed(ABC):
     def redraw(self, indices: Words, remove: bool) -> None:
         """Process insertions or deletions of the users at these positions, in order."""
 
-    # --- events -------------------------------------------------------------------------------------------------
-
     def update(self, user: Any) -> None:
         """Note that a user appeared."""
         self.redraw(np.array([self.universe.index(user)], dtype=np.uint64), remove=False)
@@ -78,8 +77,6 @@ class Printed(ABC):
             known = [self.universe.indices(chunk, Scratch()) for chunk in chunks(pieces)]
             for indices in known:  # after all were looked up: a batch with a stranger changes nothing
                 self.redraw(indices, remove)
-
-    # --- what it says of itself ---------------------------------------------------------------------------------
 
     @property
     def claimed_epsilon(self) -> float:
@@ -116,8 +113,6 @@ def warn(algorithm: Printed) -> None:
 
     The warning points at the line that called the constructor.
     """
-    import warnings
-
     kind = type(algorithm)
     if kind in _warned:
         return
@@ -136,39 +131,14 @@ def noise_too_small(algorithm: str, epsilon: float, c: float = 0.5) -> str:
         bound, loss = "", float(theory.joint_loss(algorithm, epsilon))
         step = "4/(epsilon m)" if algorithm == "dwork" else "1/(m tanh(epsilon/2))"
     else:
-        bound, loss = "at least ", _loss_seen_from_zero(epsilon, c)
+        # A user seen as 0 who came after the reading, against one who came before it; see `theory.joint_loss`.
+        p_init, p_upd = (float(p) for p in theory.symmetric_pair(epsilon, c))
+        moved = exp(epsilon / (2 * c * tanh(epsilon / 2))) - 1
+        bound, loss = "at least ", log((1 - p_init) / (1 - p_upd)) + log1p(p_upd * moved)
         step = "1/(2c m tanh(epsilon/2))"
     return (
         f"The output noise Laplace(1/(epsilon m)) is too small: one bit moves the estimate by {step}, not 1/m, so "
         f"state and output together lose {bound}{loss:.3f} where {2 * epsilon:g} is claimed."
-    )
-
-
-def _loss_seen_from_zero(epsilon: float, c: float) -> float:
-    """A user seen as 0 who came after the reading, against one who came before it; see `theory.joint_loss`."""
-    p_init, p_upd = (float(p) for p in theory.symmetric_pair(epsilon, c))
-    step = epsilon / (2 * c * tanh(epsilon / 2))
-    return log((1 - p_init) / (1 - p_upd)) + log1p(p_upd * (exp(step) - 1))
-
-
-def budget_unused(epsilon: float) -> str:
-    """Section 4.1 of the paper."""
-    spent = theory.actual_epsilon(theory.dwork_pair(epsilon))
-    return f"The state spends only {spent:.4f} of the {epsilon:g} it is given, so the estimate errs more than it must."
-
-
-def centre_too_high(epsilon: float, c: float) -> str:
-    """Section 4.2 of the paper allows c up to 4/5; its condition on R(0) is printed with c instead of 1 - c."""
-    loss = theory.actual_epsilon(theory.symmetric_pair(epsilon, c))
-    return f"c = {c:g} is above 1/2, and the state alone then loses {loss:.3f} where {epsilon:g} is claimed."
-
-
-def unbounded_state(epsilon: float, cut_loss: float) -> str:
-    """Section 4.4 of the paper: noise for a change of 1/m does not hide the change of an unbounded number."""
-    return (
-        f"Given the value seen, a later appearance moves the estimate by an unbounded amount, so where "
-        f"{2 * epsilon:g} is claimed, state and output together lose {inf} with real numbers and {cut_loss:.3f} with "
-        f"those cut here."
     )
 
 

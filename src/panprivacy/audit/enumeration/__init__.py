@@ -11,17 +11,15 @@ The package is not called `exact`, because that is the name of its function.
 """
 
 from collections.abc import Iterable, Sequence
-from fractions import Fraction
 from itertools import product
 from typing import Any, NamedTuple
 
 from panprivacy.audit.enumeration.delta import DeltaJudge
 from panprivacy.audit.enumeration.loss import Judge
 from panprivacy.audit.enumeration.machine import Laws, Machine, Make, Step
-from panprivacy.audit.enumeration.search import ESTIMATE, RELEASE, AllStreams, Left, ListedStreams, Search, Streams
-from panprivacy.audit.enumeration.wording import Result, witness_of, witness_of_delta
+from panprivacy.audit.enumeration.search import Left, Search, Streams
+from panprivacy.audit.enumeration.wording import Result, witness_of
 from panprivacy.errors import InvalidValue
-from panprivacy.privacy import exact as arithmetic
 
 _LONGEST_BATCH = 3
 _MOST_OUTCOMES = 512
@@ -60,9 +58,9 @@ def exact(
     ----------
     make
         ``make(coins)`` builds the estimator on the coins it is given. The estimator has ``update(user)`` and
-        ``release()`` or ``estimate()``; ``update_many``, ``remove`` and ``rerandomize`` where they are asked for; and
-        says what it promises, as ``budget.total`` or ``claimed_epsilon``, and as ``budget.delta`` or ``claimed_delta``
-        if it promises that only up to a delta.
+        ``next_release()``, ``release()`` or ``estimate()``; ``update_many``, ``remove`` and ``rerandomize`` where they
+        are asked for; and says what it promises, as ``budget.total`` or ``claimed_epsilon``, and as ``budget.delta`` or
+        ``claimed_delta`` if it promises that only up to a delta.
     users
         How many users there are, 0..users-1, or their ids.
     length
@@ -116,58 +114,38 @@ def exact(
     trees = _trees(machine, length, streams)
     removing = deletions or any(isinstance(event, Removal) for stream in streams or () for event in stream)
     verbs = tuple(verbs) if verbs is not None else ("update", "remove") if removing else ("update",)
-    release = RELEASE if machine.can("release") else ESTIMATE
     for batched in (False, True):
         if batched and (judge.is_certain() or batches_agree(machine, verbs, length)):
             break
-        searches = [Search(laws, tree, verbs, release, batched, judge.hear, judge.is_certain) for tree in trees]
+        searches = [Search(laws, tree, verbs, batched, judge) for tree in trees]
         # What the state alone gives away is searched first: it makes the plainer witness.
         for made, search, user in product(sorted({0, releases}), searches, range(len(machine.users))):
-            search.around(user, Left(made, readings, redraws=intrusions, per_redraw=readings))
-    return _result(judge, machine, claimed, claimed_delta)
-
-
-def _result(judge: Judge | DeltaJudge, machine: Machine, claimed: float, claimed_delta: float) -> Result:
-    """What a judge has found, in words."""
-    reached: dict[str, Any] = {"states": len(machine.memories), "reach": machine.reach, "timelines": judge.timelines}
-    if isinstance(judge, DeltaJudge):
-        return Result(
-            worst_loss=judge.loss_at(claimed_delta),
-            claimed=claimed,
-            settled=True,
-            witness=witness_of_delta(judge, machine),
-            worst_delta=judge.delta,
-            claimed_delta=claimed_delta,
-            **reached,
-        )
+            search.around((user,), Left(made, readings, redraws=intrusions, per_redraw=readings))
     return Result(
-        worst_loss=arithmetic.round_up(judge.loss),
+        worst_loss=judge.loss_at(claimed_delta),
         claimed=claimed,
         settled=judge.settled or judge.is_certain(),
-        witness=witness_of(judge.worst, machine) if judge.worst else None,
-        **reached,
+        witness=witness_of(judge, machine),
+        timelines=judge.timelines,
+        states=len(machine.memories),
+        reach=machine.reach,
+        worst_delta=judge.delta,
+        claimed_delta=claimed_delta,
     )
 
 
-class Claim(NamedTuple):
-    """What an estimator promises in all."""
-
-    epsilon: float
-    delta: float
-
-
-def claim_of(est: Any) -> Claim:
-    """What an estimator says of itself: in its budget, or as `claimed_epsilon` and, if it has one, `claimed_delta`."""
+def claim_of(est: Any) -> tuple[float, float]:
+    """The epsilon and delta of an estimator: of its budget, or `claimed_epsilon` and, if there is, `claimed_delta`."""
     budget = getattr(est, "budget", None)
     if budget is not None:
-        return Claim(float(budget.total), float(budget.delta))
-    return Claim(float(est.claimed_epsilon), float(getattr(est, "claimed_delta", 0.0)))
+        return float(budget.total), float(budget.delta)
+    return float(est.claimed_epsilon), float(getattr(est, "claimed_delta", 0.0))
 
 
 def _trees(machine: Machine, length: int, streams: Sequence[Sequence[Any]] | None) -> list[Streams]:
     """The streams to audit; all of them in order of length, so that the first witness found is a short one."""
     if streams is None:
-        return [AllStreams(longest) for longest in range(1, length + 1)]
+        return [Streams(longest) for longest in range(1, length + 1)]
     position = {user: i for i, user in enumerate(machine.users)}
 
     def event(given: Any) -> Step:
@@ -179,7 +157,7 @@ def _trees(machine: Machine, length: int, streams: Sequence[Sequence[Any]] | Non
             )
         return Step("remove" if removed else "update", (position[user],))
 
-    return [ListedStreams([[event(given) for given in stream] for stream in streams])]
+    return [Streams(listed=[[event(given) for given in stream] for stream in streams])]
 
 
 def batches_agree(machine: Machine, verbs: Iterable[str], length: int) -> bool:
@@ -196,18 +174,7 @@ def batches_agree(machine: Machine, verbs: Iterable[str], length: int) -> bool:
                 break
             states = 1 if size == _LONGEST_BATCH else len(machine.memories)
             for batch, state in product(product(people, repeat=size), range(states)):
-                law = single = {state: Fraction(1)}
-                for user in batch:
-                    single = _after(machine, single, Step(verb, (user,)))
-                if _after(machine, law, Step(verb + "_many", batch)) != single:
+                single = machine.after(state, [Step(verb, (user,)) for user in batch])
+                if machine.after(state, [Step(verb + "_many", batch)]) != single:
                     return False
     return True
-
-
-def _after(machine: Machine, law: dict[int, Fraction], step: Step) -> dict[int, Fraction]:
-    after: dict[int, Fraction] = {}
-    for state, weight in law.items():
-        each, whole = machine.moves(state, step)
-        for move in each:
-            after[move.state] = after.get(move.state, Fraction(0)) + weight * Fraction(move.share, whole)
-    return after

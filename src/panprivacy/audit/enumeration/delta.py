@@ -30,10 +30,10 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from panprivacy.audit.enumeration.loss import Hidden, Views, Weights
+from panprivacy.audit.enumeration.loss import Hidden, Judge, Weights
 from panprivacy.audit.enumeration.machine import Laws, Machine, Step
 from panprivacy.audit.enumeration.outcomes import Noised, RealLaplace, TooManyOutcomes
-from panprivacy.audit.enumeration.search import Finished, Left, steps_of
+from panprivacy.audit.enumeration.search import READ, Finished, Left, steps_of
 from panprivacy.privacy.noise import Gaussian, Noise
 
 Reals: TypeAlias = NDArray[np.float64]
@@ -55,7 +55,7 @@ _UNFOLLOWED = log(2e10)
 class Drawn(NamedTuple):
     """The sum of `times` independent draws of a law."""
 
-    law: Noise
+    law: Noise | RealLaplace
     times: int
 
 
@@ -110,39 +110,33 @@ def contrast_of(a: Weights | None, b: Weights | None) -> tuple[Contrast, Fractio
 def _laid_out(
     hidden: tuple[Hidden, ...],
 ) -> tuple[list[tuple[tuple[int, ...], int]], tuple[tuple[Drawn, ...], ...], Place]:
-    """The values under the noise in each outcome, with the number of its kind of noise; these kinds; and the place."""
-    groups, moved = _groups([list(column) for column in zip(*(one.numbers for one in hidden), strict=True)])
-    kinds: dict[tuple[Drawn, ...], int] = {}
-    keys = []
-    for one in hidden:
-        values = tuple(
-            sum(int(one.numbers[i].value) for i in group) - by for group, by in zip(groups, moved, strict=True)
-        )
-        noise = tuple(Drawn(_whole(one.numbers[group[0]].law), len(group)) for group in groups)
-        keys.append((values, kinds.setdefault(noise, len(kinds))))
-    return keys, tuple(kinds), Place(groups, moved)
+    """The values under the noise in each outcome, with the number of its kind of noise; these kinds; and the place.
 
-
-def _groups(columns: list[list[Noised]]) -> tuple[tuple[tuple[int, ...], ...], tuple[int, ...]]:
-    """The numbers that tell anything, put together where they move alike, and the smallest sum under each group."""
-    alike: dict[object, list[int]] = {}
+    Numbers that tell nothing are left out. Those that move alike are put together.
+    """
+    columns = list(zip(*(one.numbers for one in hidden), strict=True))
     least = [min(int(number.value) for number in column) for column in columns]
+    alike: dict[object, list[int]] = {}
     for i, column in enumerate(columns):
         law = column[0].law
         if any(number != column[0] for number in column):
-            one_gaussian = isinstance(law, Gaussian) and all(
-                number.law is law or number.law == law for number in column
-            )
+            if any(isinstance(number.law, RealLaplace) for number in column):
+                raise NotImplementedError(
+                    "a delta is a sum over whole numbers: noise on real numbers is not audited for it"
+                )
+            one_gaussian = isinstance(law, Gaussian) and all(n.law is law or n.law == law for n in column)
             moves = (law, *(int(number.value) - least[i] for number in column)) if one_gaussian else i
             alike.setdefault(moves, []).append(i)
     groups = tuple(tuple(group) for group in alike.values())
-    return groups, tuple(sum(least[i] for i in group) for group in groups)
-
-
-def _whole(law: Noise | RealLaplace) -> Noise:
-    if isinstance(law, RealLaplace):
-        raise NotImplementedError("a delta is a sum over whole numbers: noise on real numbers is not audited for it")
-    return law
+    moved = tuple(sum(least[i] for i in group) for group in groups)
+    kinds: dict[tuple[Drawn, ...], int] = {}
+    keys = []
+    for one in hidden:
+        sums = (sum(int(one.numbers[i].value) for i in group) for group in groups)
+        noise = tuple(Drawn(one.numbers[group[0]].law, len(group)) for group in groups)
+        values = tuple(total - by for total, by in zip(sums, moved, strict=True))
+        keys.append((values, kinds.setdefault(noise, len(kinds))))
+    return keys, tuple(kinds), Place(groups, moved)
 
 
 def divergence(contrast: Contrast, epsilon: float) -> float:
@@ -176,19 +170,18 @@ def region(contrast: Contrast, epsilon: float) -> Region | None:
     likeliest: tuple[int, ...] = ()
     inside: list[int] = []
     outside: list[int] = []
-    for first, a, b in outputs.blocks():
+    for leading, a, b in outputs.blocks():
         likelier = a > growth * b
-        sums = outputs.sums(first)
-        outside += _ends(sums[~likelier])
-        if not likelier.any():
-            continue
-        inside += _ends(sums[likelier])
+        rows, columns = outputs.axes[-2:]
+        sums = sum(leading) + rows[:, np.newaxis] + columns
+        for ends, part in ((inside, sums[likelier]), (outside, sums[~likelier])):
+            ends.extend([int(part.min()), int(part.max())] if part.size else [])
         above.append(float(a[likelier].sum()))
         below.append(float(b[likelier].sum()))
         top = np.where(likelier, a, -1.0)
         if top.max() > best:
-            best, at = float(top.max()), np.unravel_index(int(top.argmax()), top.shape)
-            likeliest = outputs.point(first, (int(at[0]), int(at[1])))
+            best, (row, column) = float(top.max()), np.unravel_index(int(top.argmax()), top.shape)
+            likeliest = (*leading, int(rows[row]), int(columns[column]))[: outputs.numbers]
     if not inside:
         return None
     return Region(
@@ -200,35 +193,28 @@ def region(contrast: Contrast, epsilon: float) -> Region | None:
     )
 
 
-def _ends(sums: NDArray[np.int64]) -> list[int]:
-    return [int(sums.min()), int(sums.max())] if sums.size else []
-
-
 class _Outputs:
     """All outputs up to the reach, in blocks of the last two numbers, with their likelihoods under both laws."""
 
     def __init__(self, contrast: Contrast) -> None:
-        masses = contrast.masses
-        self._numbers = len(masses[0].values)
-        whole = contrast.whole
-        weights = np.array([[mass.a / whole, mass.b / whole] for mass in masses])
-        self._weights = weights.T
-        kinds = contrast.kinds
-        columns = [[(mass.values[i], kinds[mass.kind][i]) for mass in masses] for i in range(self._numbers)]
-        columns += [[] for _ in range(2 - self._numbers)]  # a number that is always 0
+        masses, kinds, whole = contrast.masses, contrast.kinds, contrast.whole
+        self.numbers = len(masses[0].values)
+        self._weights = np.array([[mass.a / whole, mass.b / whole] for mass in masses]).T
+        columns = [[(mass.values[i], kinds[mass.kind][i]) for mass in masses] for i in range(self.numbers)]
+        columns += [[] for _ in range(2 - self.numbers)]  # a number that is always 0
         reach = [max((_reach(noise) for _, noise in column), default=0) for column in columns]
-        self._axes = [
+        self.axes = [
             np.arange(-far, max((value for value, _ in column), default=0) + far + 1)
             for column, far in zip(columns, reach, strict=True)
         ]
-        if prod(len(axis) for axis in self._axes) > MOST_OUTPUTS:
+        if prod(len(axis) for axis in self.axes) > MOST_OUTPUTS:
             raise TooManyOutcomes(
-                f"{self._numbers} noisy numbers have too many outputs; audit fewer releases or a larger epsilon",
+                f"{self.numbers} noisy numbers have too many outputs; audit fewer releases or a larger epsilon",
                 code="too-many-outputs",
             )
         self._chances = [
             np.array([_chances(noise, axis - value) for value, noise in column] or [np.ones(1)] * len(masses))
-            for column, axis in zip(columns, self._axes, strict=True)
+            for column, axis in zip(columns, self.axes, strict=True)
         ]
         self.beyond = fsum(
             mass.a / whole * _beyond(noise, far)
@@ -239,28 +225,18 @@ class _Outputs:
     def blocks(self) -> Iterator[tuple[tuple[int, ...], Reals, Reals]]:
         """All numbers but the last two, and the likelihoods of those two under either law."""
         *leading, rows, columns = self._chances
-        for first in product(*(range(len(axis)) for axis in self._axes[:-2])):
-            so_far = prod((chances[:, i] for chances, i in zip(leading, first, strict=True)), start=np.ones(len(rows)))
+        for places in product(*(range(len(axis)) for axis in self.axes[:-2])):
+            so_far = prod((chances[:, i] for chances, i in zip(leading, places, strict=True)), start=np.ones(len(rows)))
             a, b = ((weights * so_far * rows.T) @ columns for weights in self._weights)
-            yield first, a, b
-
-    def sums(self, first: tuple[int, ...]) -> NDArray[np.int64]:
-        """What the numbers of a block add up to."""
-        leading = sum(int(axis[i]) for axis, i in zip(self._axes, first, strict=False))
-        return np.asarray(leading + self._axes[-2][:, np.newaxis] + self._axes[-1])
-
-    def point(self, first: tuple[int, ...], last: tuple[int, int]) -> tuple[int, ...]:
-        """The numbers at one place of a block."""
-        places = (*first, *last)
-        return tuple(int(axis[i]) for axis, i in zip(self._axes, places, strict=True))[: self._numbers]
+            yield tuple(int(axis[i]) for axis, i in zip(self.axes, places, strict=False)), a, b
 
 
-def _reach(noise: Drawn) -> int:
-    """How far out noise is followed: beyond, it has a probability below 1e-18."""
+def _reach(noise: Drawn, beyond: float = _BEYOND) -> int:
+    """How far out noise is followed: beyond, it has a probability below 1e-18, or twice ``e^-beyond``."""
     law, times = noise
     if isinstance(law, Gaussian):
-        return ceil(sqrt(2 * times * float(law.square) * _BEYOND))
-    return ceil(_BEYOND / float(law.epsilon))
+        return ceil(sqrt(2 * times * float(law.square) * beyond))
+    return ceil(beyond / float(law.epsilon))
 
 
 def _beyond(noise: Drawn, reach: int) -> float:
@@ -273,20 +249,20 @@ def _beyond(noise: Drawn, reach: int) -> float:
 
 def _chances(noise: Drawn, distances: NDArray[np.int64]) -> Reals:
     """Probabilities of noise."""
-    law = noise.law
+    law, times = noise
     if isinstance(law, Gaussian):
-        known = _bell(noise, 2 ** int(abs(distances).max()).bit_length())
+        reach = max(int(abs(distances).max()), _reach(noise))
+        known = _bell(law.square, times, 2 ** reach.bit_length())
         return known[distances + len(known) // 2]
     return np.asarray(tanh(float(law.epsilon) / 2) * np.exp(-float(law.epsilon) * np.abs(distances)))
 
 
 @lru_cache(maxsize=64)
-def _bell(noise: Drawn, reach: int) -> Reals:
+def _bell(square: Fraction, times: int, reach: int) -> Reals:
     """The probabilities of a sum of Gaussians from -reach to reach."""
-    heights = np.exp(-(np.arange(-reach, reach + 1, dtype=np.float64) ** 2) / (2 * float(noise.law.variance)))
-    one = heights / fsum(heights)
-    bell = one
-    for _ in range(1, noise.times):
+    heights = np.exp(-(np.arange(-reach, reach + 1, dtype=np.float64) ** 2) / (2 * float(square)))
+    bell = one = heights / fsum(heights)
+    for _ in range(1, times):
         bell = np.convolve(bell, one, "same")
     return np.asarray(bell)
 
@@ -299,45 +275,26 @@ Profile: TypeAlias = frozenset[tuple[Contrast | None, Fraction]]
 class Excess:
     """Two laws whose divergence is the delta, and the steps that lead to each."""
 
-    delta: float
     law_a: int
     law_b: int
     steps_a: tuple[Step, ...]
     steps_b: tuple[Step, ...]
 
 
-class DeltaJudge:
+class DeltaJudge(Judge):
     """Finds the largest divergence, at one epsilon, of any two laws of a finished timeline, in either direction."""
 
     def __init__(self, laws: Laws, epsilon: float) -> None:
+        super().__init__(laws)
         self.epsilon = epsilon
-        self.views = Views(laws)
-        self.worst: Excess | None = None
-        self._judged: set[frozenset[int]] = set()
         self._profiles: set[Profile] = set()
         self._profile = cache(self._make_profile)
         self._divergence = cache(divergence)
 
-    @property
-    def delta(self) -> float:
-        """The largest so far."""
-        return self.worst.delta if self.worst else 0.0
-
-    @property
-    def timelines(self) -> int:
-        """How many different sets of laws were compared."""
-        return len(self._judged)
-
     def is_certain(self) -> bool:
-        """Whether nothing worse can come: something has been seen that rules a stream out for certain."""
         return self.delta >= 1
 
-    def hear(self, finished: Finished) -> None:
-        """Compare the laws of one timeline."""
-        case = frozenset(finished)
-        if len(case) < 2 or case in self._judged:
-            return
-        self._judged.add(case)
+    def _compare(self, finished: Finished) -> None:
         for a, b in permutations(finished, 2):
             profile = self._profile(a, b)
             if profile in self._profiles:
@@ -345,7 +302,8 @@ class DeltaJudge:
             self._profiles.add(profile)
             delta = self._delta(profile, self.epsilon)
             if delta > self.delta:
-                self.worst = Excess(delta, a, b, steps_of(finished[a]), steps_of(finished[b]))
+                self.delta = delta
+                self.worst = Excess(a, b, steps_of(finished[a]), steps_of(finished[b]))
 
     def loss_at(self, delta: float) -> float:
         """The epsilon at which no divergence is above delta, from above and to six digits."""
@@ -366,15 +324,11 @@ class DeltaJudge:
 
     def _delta(self, profile: Profile, epsilon: float) -> float:
         """The divergence of two laws: at most 1, and never too small."""
-        return min(
-            sum(
-                float(share)
-                if contrast is None
-                else float(share * contrast.whole) * self._divergence(contrast, epsilon)
-                for contrast, share in profile
-            ),
-            1.0,
-        )
+        delta = 0.0
+        for contrast, share in profile:
+            whole = 1.0 if contrast is None else self._divergence(contrast, epsilon)
+            delta += float(share * contrast.whole if contrast else share) * whole
+        return min(delta, 1.0)
 
     def _make_profile(self, a: int, b: int) -> Profile:
         one, other = self.views.of(a), self.views.of(b)
@@ -413,24 +367,19 @@ class Watcher:
     histories that have a probability below 1e-13 are not followed. Their probability is added.
     """
 
-    def __init__(self, machine: Machine, actions: Sequence[Sequence[Step]], release: Step) -> None:
-        self._machine = machine
-        self._actions = [tuple(steps) for steps in actions]
-        self._release = release
-        self._closed: dict[States, tuple[States, list[Reals]]] = {}
-        self._seen: dict[States, list[Seen]] = {}
+    def __init__(self, machine: Machine, actions: Sequence[Sequence[Step]]) -> None:
+        self._machine, self._actions = machine, actions
+        self._after_actions = cache(self._make_kernels)
+        self._sights = cache(self._make_sights)
         self.left_out = 0.0
         """The probability, at most, of outputs that were not followed."""
 
     def smallest_delta(self, epsilon: float, releases: int, readings: int = 1, *, stretch: int = 0) -> float:
         """The smallest delta that holds with this epsilon, never too small."""
         start = self._machine.start
-        states = tuple(sorted({move.state for move in start.each}))
-        first = np.zeros((1, len(states)))
-        for move in start.each:
-            first[0, states.index(move.state)] += move.share / start.whole
+        states = tuple(move.state for move in start.each)
+        first = np.array([[move.share / start.whole for move in start.each]])
         self._growth = exp(epsilon) * (1 - _MARGIN)
-        self.left_out = 0.0
         found = self._value(first * (1 + _MARGIN), first, states, Left(releases, readings, stretch=stretch))
         return min(float(found[0]) + releases * self.left_out, 1.0)
 
@@ -454,10 +403,9 @@ class Watcher:
         closed, kernels = self._after_actions(states)
         for one, other in product(kernels, kernels):
             first, second = a @ one, b @ other
-            if left.readings:
-                np.maximum(best, self._read(first, second, closed, left.after_reading()), out=best)
-            if left.releases:
-                np.maximum(best, self._released(first, second, closed, left.after_release()), out=best)
+            for point, rest in left.choices(self._machine.release):
+                observed = self._read if point is READ else self._released
+                np.maximum(best, observed(first, second, closed, rest), out=best)
         return best
 
     def _read(self, a: Reals, b: Reals, states: States, left: Left) -> Reals:
@@ -497,39 +445,21 @@ class Watcher:
         values[followed] = a[followed] * worth[which]
         return values
 
-    def _after_actions(self, states: States) -> tuple[States, list[Reals]]:
+    def _make_kernels(self, states: States) -> tuple[States, list[Reals]]:
         """The states that the user's actions lead to, and the kernel of each action; equal kernels once."""
-        if states not in self._closed:
-            laws = [[self._after(state, steps) for state in states] for steps in self._actions]
-            closed = tuple(sorted({to for law in laws for each in law for to in each}))
-            kernels: list[Reals] = []
-            for law in laws:
-                kernel = np.array([[each.get(to, 0.0) for to in closed] for each in law])
-                if not any(np.array_equal(kernel, known) for known in kernels):
-                    kernels.append(kernel)
-            self._closed[states] = closed, kernels
-        return self._closed[states]
-
-    def _after(self, state: int, steps: Sequence[Step]) -> dict[int, float]:
-        law = {state: 1.0}
-        for step in steps:
-            after: dict[int, float] = {}
-            for at, weight in law.items():
-                each, whole = self._machine.moves(at, step)
-                for move in each:
-                    after[move.state] = after.get(move.state, 0.0) + weight * move.share / whole
-            law = after
-        return law
-
-    def _sights(self, states: States) -> list[Seen]:
-        if states not in self._seen:
-            self._seen[states] = self._make_sights(states)
-        return self._seen[states]
+        laws = [[self._machine.after(state, steps) for state in states] for steps in self._actions]
+        closed = tuple(sorted({to for law in laws for each in law for to in each}))
+        kernels: list[Reals] = []
+        for law in laws:
+            kernel = np.array([[float(each.get(to, 0)) for to in closed] for each in law])
+            if not any(np.array_equal(kernel, known) for known in kernels):
+                kernels.append(kernel)
+        return closed, kernels
 
     def _make_sights(self, states: States) -> list[Seen]:
         alike: dict[object, list[tuple[int, int, tuple[Noised, ...], float]]] = {}
         for i, state in enumerate(states):
-            each, whole = self._machine.moves(state, self._release)
+            each, whole = self._machine.moves(state, self._machine.release)
             for move in each:
                 sight = self._machine.sights[move.sight]
                 looks = sight.returned, tuple(number.law for number in sight.noised)
@@ -538,18 +468,27 @@ class Watcher:
 
     def _sight(self, found: list[tuple[int, int, tuple[Noised, ...], float]], states: int) -> Seen:
         after = tuple(sorted({to for _, to, _, _ in found}))
-        columns = list(zip(*(numbers for _, _, numbers, _ in found), strict=True))
-        told = [i for i, column in enumerate(columns) if any(number.value != column[0].value for number in column)]
-        axes = [_axis(columns[i]) for i in told]
-        self.left_out = max(self.left_out, len(told) * 2 * exp(-_UNFOLLOWED))
-        outputs = int(np.prod([len(axis) for axis in axes]))
-        weights = np.zeros((states, outputs, len(after)))
+        axes: dict[int, NDArray[np.int64]] = {}
+        for i, column in enumerate(zip(*(numbers for _, _, numbers, _ in found), strict=True)):
+            values = [int(number.value) for number in column]
+            if min(values) < max(values):  # else it tells nothing
+                if not isinstance(column[0].law, Gaussian):
+                    raise NotImplementedError("a delta is audited for discrete Gaussian noise")
+                reach = _reach(Drawn(column[0].law, 1), _UNFOLLOWED)
+                axes[i] = np.arange(min(values) - reach, max(values) + reach + 1)
+        self.left_out = max(self.left_out, len(axes) * 2 * exp(-_UNFOLLOWED))
+        weights = np.zeros((states, prod(len(axis) for axis in axes.values()), len(after)))
         for state, to, numbers, share in found:
             chances = np.ones(1)
-            for i, axis in zip(told, axes, strict=True):
-                chances = np.outer(chances, _chances_of(numbers[i], axis)).ravel()
+            for i, axis in axes.items():
+                chances = np.outer(chances, _chances(Drawn(numbers[i].law, 1), axis - int(numbers[i].value))).ravel()
             weights[state, :, after.index(to)] += share * chances
-        return Seen(after, weights, _common_law(weights))
+        # The law of the next state may be the same from every state and after every output.
+        laws = weights.reshape(-1, len(after))
+        laws = laws[laws.sum(axis=1) > 0]
+        laws /= laws.sum(axis=1, keepdims=True)
+        same = len(after) > 1 and np.allclose(laws, laws[0], rtol=1e-12, atol=1e-15)
+        return Seen(after, weights, laws[0] if same else None)
 
 
 def _sums(rows: Reals) -> Reals:
@@ -558,28 +497,3 @@ def _sums(rows: Reals) -> Reals:
     for column in range(1, rows.shape[1]):
         total += rows[:, column]
     return total
-
-
-def _common_law(weights: Reals) -> Reals | None:
-    """The law of the next state, if it is the same from every state and after every output."""
-    laws = weights.reshape(-1, weights.shape[-1])
-    laws = laws[laws.sum(axis=1) > 0]
-    laws /= laws.sum(axis=1, keepdims=True)
-    return laws[0] if len(laws[0]) > 1 and np.allclose(laws, laws[0], rtol=1e-12, atol=1e-15) else None
-
-
-def _axis(column: Sequence[Noised]) -> NDArray[np.int64]:
-    law = column[0].law
-    if not isinstance(law, Gaussian):
-        raise NotImplementedError("a delta is audited for discrete Gaussian noise")
-    reach = ceil(sqrt(2 * float(law.square) * _UNFOLLOWED))
-    values = [int(number.value) for number in column]
-    return np.arange(min(values) - reach, max(values) + reach + 1)
-
-
-def _chances_of(number: Noised, axis: NDArray[np.int64]) -> Reals:
-    assert isinstance(number.law, Gaussian)
-    square = float(number.law.square)
-    far = ceil(sqrt(2 * square * 100))
-    whole = float(np.exp(-(np.arange(-far, far + 1) ** 2) / (2 * square)).sum())
-    return np.asarray(np.exp(-((axis - int(number.value)) ** 2) / (2 * square)) / whole)

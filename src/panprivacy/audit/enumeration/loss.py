@@ -11,18 +11,18 @@ reals, is therefore found where each o_i equals one of the values v_i.
 largest of all timelines.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from decimal import Context, Decimal
 from fractions import Fraction
 from functools import cache, lru_cache
 from itertools import product
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from panprivacy.audit.enumeration.machine import Laws, Step
+from panprivacy.audit.enumeration.machine import Laws, Numbered, Step
 from panprivacy.audit.enumeration.outcomes import Noised
 from panprivacy.audit.enumeration.search import Finished, steps_of
 from panprivacy.privacy import exact
@@ -47,12 +47,12 @@ class Hidden:
     numbers: tuple[Noised, ...]
 
 
+@dataclass(eq=False)
 class Weights:
     """The exact weights, under one law, of the numbers hidden behind one and the same sight."""
 
-    def __init__(self, whole: int) -> None:
-        self.whole = whole
-        self.shares: dict[Hidden, int] = {}
+    whole: int
+    shares: dict[Hidden, int] = field(default_factory=dict)
 
     def add(self, hidden: Hidden, share: int) -> None:
         """Add an outcome of weight ``share / whole``."""
@@ -155,7 +155,10 @@ def _candidates(laws: Sequence[Weights], field: _Field, beyond: Decimal) -> Sequ
 def _likelihood(law: Weights, field: _Field, at: int) -> Decimal:
     """Probability, or density, of the numbers seen, to 50 digits."""
     if at not in field.factors:
-        field.factors[at] = {hidden: tuple(_factors(hidden, field, at)) for hidden in field.hidden}
+        point = field.points[at]
+        field.factors[at] = {
+            hidden: tuple(map(_factor, hidden.numbers, point, field.slowest)) for hidden in field.hidden
+        }
     factors, total = field.factors[at], Decimal(0)
     for hidden, share in law.shares.items():
         term = Decimal(share)
@@ -165,18 +168,16 @@ def _likelihood(law: Weights, field: _Field, at: int) -> Decimal:
     return _CONTEXT.divide(total, Decimal(law.whole))
 
 
-def _factors(hidden: Hidden, field: _Field, at: int) -> Iterator[Decimal]:
-    """The chance, or density, of each number seen, over what is hidden.
+def _factor(number: Noised, seen: Fraction | Decimal, slowest: Fraction) -> Decimal:
+    """The chance, or density, of a number seen, over what is hidden.
 
     At a far end it is the limit of it over ``exp(-slowest * |o|)``: only the widest noise gets there.
     """
-    for number, seen, slowest in zip(hidden.numbers, field.points[at], field.slowest, strict=True):
-        if isinstance(seen, Fraction):
-            yield _noise(number.rate, -abs(seen - number.value), number.whole)
-        elif number.rate == slowest:
-            yield _noise(number.rate, number.value if seen > 0 else -number.value, number.whole)
-        else:
-            yield Decimal(0)
+    if isinstance(seen, Fraction):
+        return _noise(number.rate, -abs(seen - number.value), number.whole)
+    if number.rate == slowest:
+        return _noise(number.rate, number.value if seen > 0 else -number.value, number.whole)
+    return Decimal(0)
 
 
 @lru_cache(maxsize=2**16)
@@ -195,8 +196,7 @@ class Views:
     def __init__(self, laws: Laws) -> None:
         self._laws = laws
         self._hidden: dict[tuple[Noised, ...], Hidden] = {}
-        self._visible_of: dict[Visible, int] = {}
-        self.visible: list[Visible] = []
+        self.visible: Numbered[Visible] = Numbered()
         self.of = cache(self._make_view)
         self._part = cache(self._make_part)
 
@@ -210,27 +210,22 @@ class Views:
         view: dict[int, Weights] = {}
         for history, _, share in masses:
             visible, hidden = self._part(history)
-            if visible not in view:
-                view[visible] = Weights(whole)
-            view[visible].add(hidden, share)
+            view.setdefault(visible, Weights(whole)).add(hidden, share)
         return view
 
     def _make_part(self, history: int) -> tuple[int, Hidden]:
         """What was seen, parted into what stood open and what was behind noise."""
         visible: list[tuple[object, ...]] = []
         numbers: list[Noised] = []
-        for glance in self._laws.history(history):
+        for glance in self._laws.histories[history]:
             if glance.is_reading:
                 visible.append(("state", glance.what))
             else:
                 sight = self._laws.machine.sights[glance.what]
                 visible.append(("released", sight.returned, tuple(number.whole for number in sight.noised)))
                 numbers.extend(sight.noised)
-        key, behind = tuple(visible), tuple(numbers)
-        seen = self._visible_of.setdefault(key, len(self.visible))
-        if seen == len(self.visible):
-            self.visible.append(key)
-        return seen, self._hidden.setdefault(behind, Hidden(behind))
+        behind = tuple(numbers)
+        return self.visible.number(tuple(visible)), self._hidden.setdefault(behind, Hidden(behind))
 
 
 @dataclass(frozen=True)
@@ -248,35 +243,38 @@ class Finding:
 class Judge:
     """Compares the laws of finished timelines and remembers the widest gap."""
 
+    delta = 0.0
+
     def __init__(self, laws: Laws) -> None:
-        self._views = Views(laws)
+        self.views = Views(laws)
         self._judged: set[frozenset[int]] = set()
-        self.worst: Finding | None = None
+        self.worst: Any = None
         self.ratio = Decimal(1)
         self.settled = True
-
-    @property
-    def loss(self) -> Decimal:
-        """The logarithm of the widest gap so far."""
-        return exact.ln(self.ratio)
-
-    def is_certain(self) -> bool:
-        """Whether nothing worse can come: something has been seen that rules a stream out."""
-        return self.ratio.is_infinite()
 
     @property
     def timelines(self) -> int:
         """How many different sets of laws were compared."""
         return len(self._judged)
 
+    def loss_at(self, delta: float) -> float:  # noqa: ARG002 (there is none)
+        """The logarithm of the widest gap so far, rounded up."""
+        return exact.round_up(exact.ln(self.ratio))
+
+    def is_certain(self) -> bool:
+        """Whether nothing worse can come: something has been seen that rules a stream out."""
+        return self.ratio.is_infinite()
+
     def hear(self, finished: Finished) -> None:
-        """Compare the laws of one timeline."""
+        """Compare the laws of one timeline, unless they were compared before."""
         case = frozenset(finished)
-        if len(case) < 2 or case in self._judged:
-            return
-        self._judged.add(case)
+        if len(case) > 1 and case not in self._judged:
+            self._judged.add(case)
+            self._compare(finished)
+
+    def _compare(self, finished: Finished) -> None:
         laws = list(finished)
-        views = [self._views.of(law) for law in laws]
+        views = [self.views.of(law) for law in laws]
         sights = dict.fromkeys(key for view in views for key in view)
         for visible in sights:
             if self.ratio.is_infinite():
@@ -287,6 +285,6 @@ class Judge:
             self.settled &= gap.settled
             if gap.ratio > _CONTEXT.multiply(self.ratio, _LARGER):
                 a, b = (steps_of(finished[laws[i]]) for i in (gap.larger, gap.smaller))
-                seen = self._views.visible
+                seen = self.views.visible
                 self.worst = Finding(gap, a, b, seen[visible], tuple(seen[i] for i in sights))
                 self.ratio = gap.ratio

@@ -17,16 +17,18 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
-from functools import cache
+from functools import cache, cached_property
 from math import gcd, lcm
 from threading import Lock, RLock
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
 from panprivacy.audit.enumeration.outcomes import EveryOutcome, Noised
 from panprivacy.privacy.coins import Coins
+
+T = TypeVar("T", bound=Hashable)
 
 Frozen: TypeAlias = Hashable
 """A memory as nested tuples that compare and hash by content."""
@@ -39,15 +41,6 @@ METHODS = (MethodType, BuiltinFunctionType)
 """Code bound to an object; functions of compiled modules are bound to their module."""
 Seen: TypeAlias = dict[int, tuple[Any, Any]]
 """Objects met on a walk, by id: what became of each, and the object, lest it be freed and its id used again."""
-
-
-def freeze(thing: object) -> Frozen:
-    """Turn a memory into something that compares by content.
-
-    >>> freeze([1, {2: 3}]) == freeze([1, {2: 3}]), freeze([1]) == freeze([2])
-    (True, False)
-    """
-    return _freeze(thing, {})
 
 
 def attributes(thing: object) -> Iterator[tuple[str, Any]]:
@@ -66,33 +59,38 @@ def _slots(kind: Any) -> tuple[str, ...]:
     return tuple(name for name in listed if name not in ("__dict__", "__weakref__"))
 
 
-def _freeze(thing: Any, seen: Seen) -> Frozen:
+def freeze(thing: Any, seen: Seen | None = None) -> Frozen:
+    """Turn a memory into something that compares by content.
+
+    >>> freeze([1, {2: 3}]) == freeze([1, {2: 3}]), freeze([1]) == freeze([2])
+    (True, False)
+    """
     kind: Any = type(thing)
+    seen = {} if seen is None else seen
     if kind in (int, str, bytes):
         return thing  # type: ignore[no-any-return]
     if not issubclass(kind, _UNSHARED):
         if id(thing) in seen:
             return ("again", seen[id(thing)][0])
         seen[id(thing)] = (len(seen), thing)
-    return (kind.__qualname__, *_content(kind)(thing, seen))
+    content, _ = _handling(kind)
+    return (kind.__qualname__, *content(thing, seen))
 
 
-@cache
-def _content(kind: Any) -> Callable[[Any, Seen], tuple[Frozen, ...]]:
-    """How to list what an object of this type holds."""
-    for kinds, content in _CONTENTS:
-        if issubclass(kind, kinds):
-            return content
-    return _named if is_plain(kind) else _compiled
+def clone(thing: Any, made: Seen | None = None) -> Any:
+    """Copy a memory whole, sharing nothing that can change, so that a call on the copy leaves the original be.
 
-
-def _named(thing: object, seen: Seen) -> tuple[Frozen, ...]:
-    return tuple([(name, _freeze(value, seen)) for name, value in attributes(thing)])
-
-
-def _items(thing: Any, seen: Seen) -> tuple[Frozen, ...]:
-    pairs = thing.items() if isinstance(thing, dict) else thing
-    return (*[_freeze(item, seen) for item in pairs], *_named(thing, seen))
+    Unlike `copy.deepcopy` it asks no `__reduce__`, which may save less than there is, and it can copy locks and
+    views of arrays. The coin source is shared.
+    """
+    kind: Any = type(thing)
+    _, make = _handling(kind)
+    if make is None:
+        return thing
+    made = {} if made is None else made
+    if id(thing) not in made:
+        made[id(thing)] = (make(thing, made), thing)
+    return made[id(thing)][0]
 
 
 def tombstones(members: set[Any] | frozenset[Any]) -> int:
@@ -103,92 +101,37 @@ def tombstones(members: set[Any] | frozenset[Any]) -> int:
     return fill - len(members)
 
 
+def _named(thing: object, seen: Seen) -> tuple[Frozen, ...]:
+    return tuple([(name, freeze(value, seen)) for name, value in attributes(thing)])
+
+
+def _items(thing: Any, seen: Seen) -> tuple[Frozen, ...]:
+    pairs = thing.items() if isinstance(thing, dict) else thing
+    return (*[freeze(item, seen) for item in pairs], *_named(thing, seen))
+
+
 def _members(thing: Any, seen: Seen) -> tuple[Frozen, ...]:
     # The table behind a set tells more than its members: the order they stand in, how large it was, who was removed.
     return (sys.getsizeof(thing), tombstones(thing), *_items(thing, seen))
 
 
 def _array(thing: Any, seen: Seen) -> tuple[Frozen, ...]:
-    content = _freeze(thing.tolist(), seen) if thing.dtype.hasobject else thing.tobytes()
+    content = freeze(thing.tolist(), seen) if thing.dtype.hasobject else thing.tobytes()
     return thing.dtype.str, thing.shape, content
-
-
-def _compiled(thing: Any, seen: Seen) -> tuple[Frozen, ...]:
-    """What an object of compiled code would be pickled as."""
-    return (_freeze(thing.__reduce_ex__(4), seen),)
-
-
-_CONTENTS: tuple[tuple[tuple[type, ...], Callable[[Any, Seen], tuple[Frozen, ...]]], ...] = (
-    ((EveryOutcome, *LOCKS), lambda thing, seen: ()),  # noqa: ARG005
-    ((FunctionType,), lambda thing, seen: (without_closure(thing).__qualname__,)),  # noqa: ARG005
-    ((*ATOMS, *CODE), lambda thing, seen: (repr(thing),)),  # noqa: ARG005 (1, True and 1.0 compare equal)
-    ((np.ndarray,), _array),
-    ((np.generic,), lambda thing, seen: (thing.dtype.str, _freeze(thing.item(), seen))),
-    ((bytearray, memoryview), lambda thing, seen: (bytes(thing),)),  # noqa: ARG005
-    ((set, frozenset), _members),
-    ((dict, list, tuple, deque), _items),
-    (METHODS, lambda thing, seen: (thing.__name__, _freeze(thing.__self__, seen))),
-)
-
-_UNSHARED = (*ATOMS, *CODE, *METHODS, tuple, frozenset)
-"""What cannot change: whether two equal ones are one object is the interpreter's affair."""
-
-
-@cache
-def is_plain(kind: Any) -> bool:
-    """Whether the attributes are all there is: an ordinary object of a class written in Python."""
-    made_in_python = kind.__flags__ & (1 << 9)  # Py_TPFLAGS_HEAPTYPE
-    keeps_own_state = getattr(kind, "__getstate__", None) is not getattr(object, "__getstate__", None)
-    return bool(made_in_python) and kind.__new__ is object.__new__ and not keeps_own_state
-
-
-def without_closure(function: FunctionType) -> FunctionType:
-    """The function, refused if it could carry state."""
-    if function.__closure__:
-        raise TypeError(f"{function.__qualname__} may hide state in its closure, where the auditor cannot follow")
-    return function
-
-
-def clone(thing: Any) -> Any:
-    """Copy a memory whole, sharing nothing that can change, so that a call on the copy leaves the original be.
-
-    Unlike `copy.deepcopy` it asks no `__reduce__`, which may save less than there is, and it can copy locks and
-    views of arrays. The coin source is shared.
-    """
-    return _clone(thing, {})
-
-
-def _clone(thing: Any, made: Seen) -> Any:
-    kind: Any = type(thing)
-    make = _copier(kind)
-    if make is None:
-        return thing
-    if id(thing) not in made:
-        made[id(thing)] = (make(thing, made), thing)
-    return made[id(thing)][0]
-
-
-@cache
-def _copier(kind: Any) -> Callable[[Any, Seen], Any] | None:
-    """How to copy an object of this type; None for what cannot change."""
-    for kinds, make in _COPIERS:
-        if issubclass(kind, kinds):
-            return make
-    return _copy_plain if is_plain(kind) else _copy_compiled
 
 
 def _copy_plain(thing: Any, made: Seen) -> Any:
     new = object.__new__(type(thing))
     made[id(thing)] = (new, thing)  # before its attributes, which may point back to it
     for name, value in attributes(thing):
-        object.__setattr__(new, name, _clone(value, made))
+        object.__setattr__(new, name, clone(value, made))
     return new
 
 
 def _copy_array(array: Any, made: Seen) -> Any:
     if not isinstance(array.base, np.ndarray) or array.dtype.hasobject:
         return copy.deepcopy(array)
-    base = _clone(array.base, made)
+    base = clone(array.base, made)
     offset = array.ctypes.data - array.base.ctypes.data
     return np.ndarray(array.shape, array.dtype, base, offset, array.strides)
 
@@ -199,34 +142,65 @@ def _copy_container(thing: Any, made: Seen) -> Any:
     new.clear()
     if isinstance(thing, dict):
         for key, value in thing.items():
-            new[_clone(key, made)] = _clone(value, made)
+            new[clone(key, made)] = clone(value, made)
     else:
-        new.extend(_clone(item, made) for item in thing)
+        new.extend(clone(item, made) for item in thing)
     return new
 
 
 def _copy_method(method: Any, made: Seen) -> Any:
-    owner = _clone(method.__self__, made)
+    owner = clone(method.__self__, made)
     return MethodType(method.__func__, owner) if isinstance(method, MethodType) else getattr(owner, method.__name__)
 
 
-def _copy_compiled(thing: Any, made: Seen) -> Any:  # noqa: ARG001
-    return copy.deepcopy(thing)
+def _without_closure(function: FunctionType) -> FunctionType:
+    """The function, refused if it could carry state."""
+    if function.__closure__:
+        raise TypeError(f"{function.__qualname__} may hide state in its closure, where the auditor cannot follow")
+    return function
 
 
-_COPIERS: tuple[tuple[tuple[type, ...], Callable[[Any, Seen], Any] | None], ...] = (
-    ((*ATOMS, frozenset, np.generic, EveryOutcome), None),
-    ((FunctionType,), lambda thing, made: without_closure(thing)),  # noqa: ARG005
-    (CODE, None),
-    ((type(RLock()),), lambda thing, made: RLock()),  # noqa: ARG005
-    (LOCKS, lambda thing, made: Lock()),  # noqa: ARG005
-    ((np.ndarray,), _copy_array),
-    ((memoryview,), lambda thing, made: memoryview(_clone(thing.obj, made)).cast("B").cast(thing.format)),
-    ((bytearray, set), lambda thing, made: copy.copy(thing)),  # noqa: ARG005
-    ((tuple,), lambda thing, made: tuple.__new__(type(thing), [_clone(item, made) for item in thing])),
-    ((dict, list, deque), _copy_container),
-    (METHODS, _copy_method),
+Handling: TypeAlias = tuple[Callable[[Any, Seen], tuple[Frozen, ...]], Callable[[Any, Seen], Any] | None]
+"""How to list what an object holds, and how to copy it; None for what cannot change."""
+
+_HANDLING: tuple[tuple[tuple[type, ...], Handling], ...] = (
+    ((EveryOutcome,), (lambda *_: (), None)),
+    ((type(RLock()),), (lambda *_: (), lambda *_: RLock())),
+    (LOCKS, (lambda *_: (), lambda *_: Lock())),
+    (
+        (FunctionType,),
+        (lambda thing, _: (_without_closure(thing).__qualname__,), lambda thing, _: _without_closure(thing)),
+    ),
+    ((*ATOMS, *CODE), (lambda thing, _: (repr(thing),), None)),  # 1, True and 1.0 compare equal
+    ((np.ndarray,), (_array, _copy_array)),
+    ((np.generic,), (lambda thing, seen: (thing.dtype.str, freeze(thing.item(), seen)), None)),
+    ((bytearray,), (lambda thing, _: (bytes(thing),), lambda thing, _: copy.copy(thing))),
+    (
+        (memoryview,),
+        (lambda thing, _: (bytes(thing),), lambda x, made: memoryview(clone(x.obj, made)).cast("B").cast(x.format)),
+    ),
+    ((frozenset,), (_members, None)),
+    ((set,), (_members, lambda thing, _: copy.copy(thing))),
+    ((tuple,), (_items, lambda thing, made: tuple.__new__(type(thing), [clone(item, made) for item in thing]))),
+    ((dict, list, deque), (_items, _copy_container)),
+    (METHODS, (lambda thing, seen: (thing.__name__, freeze(thing.__self__, seen)), _copy_method)),
 )
+
+_UNSHARED = (*ATOMS, *CODE, *METHODS, tuple, frozenset)
+"""What cannot change: whether two equal ones are one object is the interpreter's affair."""
+
+
+@cache
+def _handling(kind: Any) -> Handling:
+    for kinds, handling in _HANDLING:
+        if issubclass(kind, kinds):
+            return handling
+    made_in_python = kind.__flags__ & (1 << 9)  # Py_TPFLAGS_HEAPTYPE
+    keeps_own_state = getattr(kind, "__getstate__", None) is not getattr(object, "__getstate__", None)
+    if made_in_python and kind.__new__ is object.__new__ and not keeps_own_state:
+        return _named, _copy_plain  # its attributes are all there is
+    # An object of compiled code is what it would be pickled as.
+    return lambda thing, seen: (freeze(thing.__reduce_ex__(4), seen),), lambda thing, _: copy.deepcopy(thing)
 
 
 Make: TypeAlias = Callable[[Coins], Any]
@@ -268,19 +242,32 @@ class Moves(NamedTuple):
     whole: int
 
 
+class Numbered(list[T]):
+    """A list in which equal things have one number."""
+
+    def __init__(self, *first: T) -> None:
+        super().__init__(first)
+        self._numbers = {thing: number for number, thing in enumerate(first)}
+
+    def number(self, thing: T) -> int:
+        """The number of a thing, which is listed if it is new."""
+        number = self._numbers.setdefault(thing, len(self))
+        if number == len(self):
+            self.append(thing)
+        return number
+
+
 class Machine:
     """The states that an estimator can reach, found as they are asked for."""
 
     def __init__(self, make: Make, users: Sequence[Any], reach: int | None = None) -> None:
         self.users = tuple(users)
-        self.memories: list[Frozen] = []
-        self.sights: list[Sight] = [Sight((), None)]
+        self.memories: Numbered[Frozen] = Numbered()
+        self.sights = Numbered(Sight((), None))
         self.returned: dict[Frozen, str] = {}
         """What releases returned, as it prints."""
         self.estimators: list[Any] = []  # one in each state, to be copied and never called
-        self._state_of: dict[Frozen, int] = {}
-        self._sight_of: dict[Sight, int] = {self.sights[NOTHING]: NOTHING}
-        self._known: dict[tuple[int, Step], Moves] = {}
+        self.moves = cache(self._make_moves)
         self._coins = EveryOutcome(reach)
         self.most_outcomes = 1
         """Ways in which a single event can go, at most, so far."""
@@ -300,22 +287,35 @@ class Machine:
         """Whether the estimator has such a method."""
         return callable(getattr(self.sample, verb, None))
 
-    def moves(self, state: int, step: Step) -> Moves:
+    @cached_property
+    def release(self) -> Step:
+        """The call that makes a release: of an estimator with several kinds of release, the one that is due."""
+        return Step(next((verb for verb in ("next_release", "release") if self.can(verb)), "estimate"))
+
+    def _make_moves(self, state: int, step: Step) -> Moves:
         """What a call does to a state."""
-        key = state, step
-        if key not in self._known:
-            self._known[key] = self._enumerate(lambda: self._call(state, step), publishes=not _is_event(step))
-            if len(step.users) == 1:
-                self.most_outcomes = max(self.most_outcomes, self._coins.walked)
-        return self._known[key]
+        publishes = not step.users and step.verb != "rerandomize"
+        moves = self._enumerate(lambda: self._call(state, step), publishes=publishes)
+        if len(step.users) == 1:
+            self.most_outcomes = max(self.most_outcomes, self._coins.walked)
+        return moves
+
+    def after(self, state: int, steps: Sequence[Step]) -> dict[int, Fraction]:
+        """The law of the state after several calls."""
+        law = {state: Fraction(1)}
+        for step in steps:
+            after: dict[int, Fraction] = {}
+            for at, weight in law.items():
+                each, whole = self.moves(at, step)
+                for move in each:
+                    after[move.state] = after.get(move.state, Fraction(0)) + weight * Fraction(move.share, whole)
+            law = after
+        return law
 
     def _call(self, state: int, step: Step) -> tuple[Any, Any]:
         est = clone(self.estimators[state])
-        method = getattr(est, step.verb)
         users = [self.users[i] for i in step.users]
-        if step.verb.endswith("_many"):
-            return est, method(users)
-        return est, method(*users)
+        return est, getattr(est, step.verb)(*([users] if step.verb.endswith("_many") else users))
 
     def _enumerate(self, call: Callable[[], tuple[Any, Any]], *, publishes: bool) -> Moves:
         shares: dict[tuple[int, int], Fraction] = {}
@@ -329,24 +329,15 @@ class Machine:
         return Moves(tuple(Move(*key, int(share * whole)) for key, share in sorted(shares.items())), whole)
 
     def _state(self, est: Any) -> int:
-        memory = freeze(est)
-        state = self._state_of.setdefault(memory, len(self.memories))
-        if state == len(self.memories):
-            self.memories.append(memory)
+        state = self.memories.number(freeze(est))
+        if state == len(self.estimators):
             self.estimators.append(est)
         return state
 
     def _sight(self, noised: tuple[Noised, ...], returned: Any) -> int:
         sight = Sight(noised, freeze(returned))
         self.returned.setdefault(sight.returned, repr(returned))
-        found = self._sight_of.setdefault(sight, len(self.sights))
-        if found == len(self.sights):
-            self.sights.append(sight)
-        return found
-
-
-def _is_event(step: Step) -> bool:
-    return bool(step.users) or step.verb == "rerandomize"
+        return self.sights.number(sight)
 
 
 class Glance(NamedTuple):
@@ -372,19 +363,14 @@ class Laws:
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
-        self.laws: list[Law] = []
-        self._law_of: dict[Law, int] = {}
-        self._histories: list[tuple[Glance, ...]] = [()]
-        self._history_of: dict[tuple[int, Glance], int] = {}
+        self.laws: Numbered[Law] = Numbered()
+        self.histories: Numbered[tuple[Glance, ...]] = Numbered(())
+        """What was seen, in order."""
         self.after = cache(self._after)
         self.read = cache(self._read)
         self.ended = cache(self._ended)
         first = machine.start
         self.start = self._law({(0, move.state): move.share for move in first.each}, first.whole)
-
-    def history(self, number: int) -> tuple[Glance, ...]:
-        """What was seen, in order."""
-        return self._histories[number]
 
     def _after(self, law: int, step: Step) -> int:
         """The law after one more call."""
@@ -416,14 +402,8 @@ class Laws:
 
     def _law(self, shares: dict[tuple[int, int], int], whole: int) -> int:
         common = gcd(whole, *shares.values())
-        law = Law(tuple((*key, share // common) for key, share in sorted(shares.items())), whole // common)
-        number = self._law_of.setdefault(law, len(self.laws))
-        if number == len(self.laws):
-            self.laws.append(law)
-        return number
+        masses = tuple((*key, share // common) for key, share in sorted(shares.items()))
+        return self.laws.number(Law(masses, whole // common))
 
     def _seen(self, history: int, glance: Glance) -> int:
-        number = self._history_of.setdefault((history, glance), len(self._histories))
-        if number == len(self._histories):
-            self._histories.append((*self._histories[history], glance))
-        return number
+        return self.histories.number((*self.histories[history], glance))

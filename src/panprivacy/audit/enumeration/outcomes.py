@@ -159,13 +159,13 @@ class EveryOutcome(Coins):
         """Noise that is kept has infinitely many outcomes: those beyond `reach` are left out, with their weight."""
         self.cut = True
         noisy = self._branch(2 * self.reach + 1) - self.reach
-        self._weight *= chance_of(abs(noisy - value), noise)
+        self._weight *= chance(abs(noisy - value), noise)
         return noisy
 
     def reaches(self, value: int, bar: int, noise: Noise) -> bool:
         """Two outcomes, since the noise is not seen: no tail is left out."""
         reached = self._branch(2) == 1
-        beyond = chance_from(abs(bar - value) + (bar <= value), noise)
+        beyond = chance(abs(bar - value) + (bar <= value), noise, beyond=True)
         self._weight *= beyond if reached == (bar > value) else 1 - beyond
         return reached
 
@@ -182,23 +182,16 @@ class EveryOutcome(Coins):
 
 
 @cache
-def chance_of(distance: int, noise: Noise) -> Fraction:
-    """``P(X = distance)``, for a distance of at least 0."""
+def chance(distance: int, noise: Noise, *, beyond: bool = False) -> Fraction:
+    """``P(X = distance)``, for a distance of at least 0; or ``P(X >= distance)``, for a distance above 0."""
     if isinstance(noise, Gaussian):
         heights, whole = _bell(noise.square)
-        return _rounded(Fraction(heights[distance]) / whole if distance < len(heights) else Fraction(0))
-    a = Fraction(exact.exp(exact.decimal(-noise.epsilon)))
-    return _rounded((1 - a) / (1 + a) * a**distance)
-
-
-@cache
-def chance_from(distance: int, noise: Noise) -> Fraction:
-    """``P(X >= distance)``, for a distance above 0."""
-    if isinstance(noise, Gaussian):
-        heights, whole = _bell(noise.square)
-        return _rounded(Fraction(exact.add(*heights[distance:])) / whole)
-    a = Fraction(exact.exp(exact.decimal(-noise.epsilon)))
-    return _rounded(a**distance / (1 + a))
+        share = Fraction(exact.add(*heights[distance : None if beyond else distance + 1])) / whole
+    else:
+        a = Fraction(exact.exp(exact.decimal(-noise.epsilon)))
+        share = a**distance / (1 + a) if beyond else (1 - a) / (1 + a) * a**distance
+    # A power of two below the line keeps the fractions of an audit short.
+    return Fraction(max(round(share * 2**96), 1), 2**96)
 
 
 @cache
@@ -214,8 +207,3 @@ def _bell(square: Fraction) -> tuple[tuple[Decimal, ...], Fraction]:
         heights.append(_CONTEXT.multiply(heights[-1], factor))
         factor = _CONTEXT.multiply(factor, double)
     return tuple(heights), 2 * Fraction(exact.add(*heights)) - 1
-
-
-def _rounded(probability: Fraction) -> Fraction:
-    """A power of two below the line keeps the fractions of an audit short."""
-    return Fraction(max(round(probability * 2**96), 1), 2**96)

@@ -8,15 +8,17 @@ A finished timeline is then only asked, for each outcome, for the largest and th
 probabilities under those laws: no pair need be formed.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from panprivacy.audit.enumeration.machine import Laws, Step
 
+if TYPE_CHECKING:
+    from panprivacy.audit.enumeration.loss import Judge
+
 READ = Step("read")
 RELEASE = Step("release")
-ESTIMATE = Step("estimate")
 REDRAW = Step("rerandomize")
 
 Path: TypeAlias = "tuple[Path, Step] | None"
@@ -35,49 +37,30 @@ def steps_of(path: Path) -> tuple[Step, ...]:
     return tuple(reversed(steps))
 
 
-class Streams(Protocol):
-    """Which streams are audited: a tree of beginnings, since each beginning of a stream is a stream."""
+class Streams:
+    """Which streams are audited: a tree of beginnings, since each beginning of a stream is a stream.
 
-    @property
-    def start(self) -> Any:
-        """The empty stream."""
+    Those that are listed, or all up to a length: then a beginning is the number of events that may still come.
+    """
 
-    def after(self, node: Any, event: Step) -> Any:
-        """The beginning that is one event longer, or None if there is none."""
-
-    def covers(self, node: Any, other: Any) -> bool:
-        """Whether whatever can still follow the other beginning can follow this one."""
-
-
-@dataclass(frozen=True)
-class AllStreams:
-    """Every stream up to a length; a beginning is the number of events that may still come."""
-
-    start: int
-
-    def after(self, node: int, event: Step) -> int | None:  # noqa: ARG002 (any event may follow)
-        return node - 1 if node else None
-
-    def covers(self, node: int, other: int) -> bool:
-        return node >= other
-
-
-class ListedStreams:
-    """These streams and their beginnings."""
-
-    def __init__(self, streams: Sequence[Sequence[Step]]) -> None:
-        self.start = 0
-        self._after: dict[tuple[int, Step], int] = {}
-        for stream in streams:
+    def __init__(self, length: int = 0, listed: Iterable[Iterable[Step]] | None = None) -> None:
+        self.start = length if listed is None else 0
+        self._all = listed is None
+        self._longer: dict[tuple[int, Step], int] = {}
+        for stream in listed or ():
             node = self.start
             for event in stream:
-                node = self._after.setdefault((node, event), len(self._after) + 1)
+                node = self._longer.setdefault((node, event), len(self._longer) + 1)
 
     def after(self, node: int, event: Step) -> int | None:
-        return self._after.get((node, event))
+        """The beginning that is one event longer, or None if there is none."""
+        if self._all:
+            return node - 1 if node else None
+        return self._longer.get((node, event))
 
     def covers(self, node: int, other: int) -> bool:
-        return node == other
+        """Whether whatever can still follow the other beginning can follow this one."""
+        return node >= other if self._all else node == other
 
 
 @dataclass(frozen=True)
@@ -97,25 +80,16 @@ class Left:
     def done(self) -> bool:
         return not (self.readings or self.redraws or self.releases)
 
-    def after_reading(self) -> "Left":
-        return replace(self, readings=self.readings - 1)
-
-    def after_redraw(self) -> "Left":
-        return replace(self, redraws=self.redraws - 1, readings=self.per_redraw)
-
-    def after_release(self) -> "Left":
-        left = self.releases - 1
-        again = self.stretch and left % self.stretch == 0
-        return replace(self, releases=left, readings=int(left > 0) if again else self.readings)
-
     def choices(self, release: Step) -> Iterator[tuple[Step, "Left"]]:
         """What can come next. A redraw comes after all readings before it: an unread stretch shows less."""
         if self.readings:
-            yield READ, self.after_reading()
+            yield READ, replace(self, readings=self.readings - 1)
         elif self.redraws:
-            yield REDRAW, self.after_redraw()
+            yield REDRAW, replace(self, redraws=self.redraws - 1, readings=self.per_redraw)
         if self.releases:
-            yield release, self.after_release()
+            left = self.releases - 1
+            again = self.stretch and left % self.stretch == 0
+            yield release, replace(self, releases=left, readings=int(left > 0) if again else self.readings)
 
 
 @dataclass(frozen=True)
@@ -124,7 +98,7 @@ class Beginning:
 
     law: int
     pending: Step | None
-    node: Any
+    node: int
 
 
 Front: TypeAlias = dict[Beginning, Path]
@@ -137,45 +111,40 @@ class Search:
     laws: Laws
     streams: Streams
     verbs: tuple[str, ...]
-    release: Step
     batched: bool
     """Whether events come in batches, one between any two points of observation, instead of one by one."""
-    report: Callable[[Finished], None]
-    enough: Callable[[], bool]
-    """Whether the search may stop, since nothing worse can come."""
+    judge: "Judge"
+    """Hears of each finished timeline, and ends the search when nothing worse can come."""
 
-    def around(self, user: int | tuple[int, ...], left: Left) -> None:
-        """Walk over every timeline on which the events of this user, or of these, are the ones that differ."""
+    def around(self, own: tuple[int, ...], left: Left) -> None:
+        """Walk over every timeline on which the events of these users are the ones that differ."""
         people = range(len(self.laws.machine.users))
-        own = user if isinstance(user, tuple) else (user,)
         self._own = [Step(verb, (one,)) for verb in self.verbs for one in own]
         self._others = [Step(verb, (other,)) for verb in self.verbs for other in people if other not in own]
         self._visited: set[tuple[frozenset[Beginning], Left]] = set()
         self._walk({Beginning(self.laws.start, None, self.streams.start): None}, left)
 
     def _walk(self, front: Front, left: Left) -> None:
-        if self.enough():
+        if self.judge.is_certain():
             return
         if left.done:
             finished: Finished = {}
             for one, path in front.items():  # of streams that lead to the same law, the first is the shortest
                 finished.setdefault(self.laws.ended(one.law), path)
-            self.report(finished)
+            self.judge.hear(finished)
             return
         front = self._with_own_events(front)
         key = frozenset(front), left
         if key in self._visited:
             return
         self._visited.add(key)
-        for point, rest in left.choices(self.release):
+        for point, rest in left.choices(self.laws.machine.release):
             self._walk(self._observed(front, point), rest)
         for event in self._others:
             grown = _reduced(self._grown(front, event), self.streams)
-            if len(grown) > 1 or self._can_still_differ(grown):
+            can_differ = (self.streams.after(one.node, event) is not None for one in grown for event in self._own)
+            if len(grown) > 1 or any(can_differ):
                 self._walk(grown, left)
-
-    def _can_still_differ(self, front: Front) -> bool:
-        return any(self.streams.after(one.node, event) is not None for one in front for event in self._own)
 
     def _with_own_events(self, front: Front) -> Front:
         """Add all that the user can do before the next point of the timeline."""
@@ -188,18 +157,19 @@ class Search:
         return whole
 
     def _grown(self, front: Front, event: Step) -> Iterator[tuple[Beginning, Path]]:
+        """Add one event to each beginning that it may follow; to its batch, where events come in batches."""
+        many = event.verb + "_many"
         for one, path in front.items():
             node = self.streams.after(one.node, event)
-            if node is not None:
-                yield self._fed(one, event, node), (path, event)
-
-    def _fed(self, one: Beginning, event: Step, node: Any) -> Beginning:
-        many = event.verb + "_many"
-        if not (self.batched and self.laws.machine.can(many)):
-            return Beginning(self.laws.after(self._processed(one), event), None, node)
-        if one.pending and one.pending.verb == many:
-            return Beginning(one.law, Step(many, one.pending.users + event.users), node)
-        return Beginning(self._processed(one), Step(many, event.users), node)
+            if node is None:
+                continue
+            if not (self.batched and self.laws.machine.can(many)):
+                longer = Beginning(self.laws.after(self._processed(one), event), None, node)
+            elif one.pending and one.pending.verb == many:
+                longer = Beginning(one.law, Step(many, one.pending.users + event.users), node)
+            else:
+                longer = Beginning(self._processed(one), Step(many, event.users), node)
+            yield longer, (path, event)
 
     def _processed(self, one: Beginning) -> int:
         return self.laws.after(one.law, one.pending) if one.pending else one.law
@@ -213,7 +183,7 @@ class Search:
         return _reduced(seen, self.streams)
 
 
-def _reduced(found: Any, streams: Streams) -> Front:
+def _reduced(found: Iterable[tuple[Beginning, Path]], streams: Streams) -> Front:
     """Leave out what another beginning with the same law covers."""
     fronts: dict[tuple[int, Step | None], Front] = {}
     for one, path in found:

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from panprivacy.audit.enumeration.delta import DeltaJudge, Place, Region, contrast_of, region
-from panprivacy.audit.enumeration.loss import Finding, Visible
+from panprivacy.audit.enumeration.delta import DeltaJudge, Excess, Place, Region, contrast_of, region
+from panprivacy.audit.enumeration.loss import Finding, Judge, Visible
 from panprivacy.audit.enumeration.machine import CODE, LOCKS, METHODS, Machine, Step, attributes, tombstones
 from panprivacy.audit.enumeration.outcomes import EveryOutcome, Noised
 
@@ -43,8 +43,8 @@ class Witness:
     def __str__(self) -> str:
         return (
             f"Streams that differ in the events of user {self.user}:\n"
-            f"  A: {_line(self.stream_a)}\n"
-            f"  B: {_line(self.stream_b)}\n"
+            f"  A: {', '.join(self.stream_a)}\n"
+            f"  B: {', '.join(self.stream_b)}\n"
             f"Seen: {self.seen}\n"
             f"Moment: {self.moment}\n"
             f"Probability: {self.probability_a:.6g} under A, {self.probability_b:.6g} under B"
@@ -60,7 +60,7 @@ class Witness:
     def sentence(self) -> str:
         """The evidence in one sentence."""
         against = "impossible" if not self.probability_b else f"{self.probability_b:.3g}"
-        a, b = _line(self.stream_a), _line(self.stream_b)
+        a, b = ", ".join(self.stream_a), ", ".join(self.stream_b)
         return f"{self.seen}: {self.probability_a:.3g} after '{a}', {against} after '{b}'"
 
 
@@ -102,38 +102,30 @@ class Result:
         return self.settled and self.worst_loss <= self.claimed * (1 + AGREE)
 
     def __str__(self) -> str:
-        head = self._delta_line() if self.claimed_delta else self._loss_line()
-        return f"{head}\n{self.witness}" if self.witness else head
-
-    def _delta_line(self) -> str:
-        verdict = "holds" if self.holds else "DOES NOT HOLD"
-        return (
-            f"worst delta {self.worst_delta:.3g} at epsilon {self.claimed:.6f}, claimed {self.claimed_delta:.3g}: the "
-            f"claim {verdict}{self._reached} (at delta {self.claimed_delta:.3g}, epsilon {self.worst_loss:.6f})"
+        verdict = (
+            "holds"
+            if self.holds
+            else "DOES NOT HOLD"
+            if self.claimed_delta or self.worst_loss > self.claimed
+            else "is not proven"
         )
-
-    def _loss_line(self) -> str:
-        verdict = "holds" if self.holds else "DOES NOT HOLD" if self.worst_loss > self.claimed else "is not proven"
-        bound = "" if self.settled or isinf(self.worst_loss) else "at least "
-        loss, claimed = f"{bound}{self.worst_loss:.6f}", f"{self.claimed:.6f}"
-        return f"worst loss {loss}, claimed {claimed}: the claim {verdict}{self._reached}"
-
-    @property
-    def _reached(self) -> str:
-        return "" if self.reach is None else f" (noise in the state followed up to {self.reach})"
+        if self.reach is not None:
+            verdict += f" (noise in the state followed up to {self.reach})"
+        if self.claimed_delta:
+            head = (
+                f"worst delta {self.worst_delta:.3g} at epsilon {self.claimed:.6f}, claimed {self.claimed_delta:.3g}: "
+                f"the claim {verdict} (at delta {self.claimed_delta:.3g}, epsilon {self.worst_loss:.6f})"
+            )
+        else:
+            bound = "" if self.settled or isinf(self.worst_loss) else "at least "
+            head = f"worst loss {bound}{self.worst_loss:.6f}, claimed {self.claimed:.6f}: the claim {verdict}"
+        return f"{head}\n{self.witness}" if self.witness else head
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data, for JSON."""
         loss = "infinite" if isinf(self.worst_loss) else self.worst_loss
         claimed = "infinite" if isinf(self.claimed) else self.claimed
         return asdict(self) | {"worst_loss": loss, "claimed": claimed, "holds": self.holds}
-
-
-def _line(stream: tuple[str, ...]) -> str:
-    return ", ".join(stream)
-
-
-# --- sentences --------------------------------------------------------------------------------------------------------
 
 
 _WORDS = {
@@ -143,42 +135,65 @@ _WORDS = {
     "remove_other": "{} is deleted from the other category",
     "read": "state read",
     "rerandomize": "redraw",
+    "next_release": "release",
     "release": "release",
     "estimate": "release",
 }
 
 
-def witness_of(finding: Finding, machine: Machine) -> Witness:
-    """Put a finding into words."""
-    return tell(
-        finding.steps_a,
-        finding.steps_b,
+def witness_of(judge: Judge, machine: Machine) -> Witness | None:
+    """Put the worst that a judge has found into words: noisy numbers, or without noise, what was returned."""
+    if judge.worst is None:
+        return None
+    if isinstance(judge, DeltaJudge):
+        return _witness_of_delta(judge, machine)
+    finding: Finding = judge.worst
+    gap = finding.gap
+    columns = zip(*(one.numbers for one in gap.hidden), strict=True)
+    shown = [_number(seen, column) for seen, column in zip(gap.point, columns, strict=True)]
+    return _tell(
+        finding,
         machine,
-        state=states_read(finding.visible, finding.rivals, machine),
-        release=_release(finding, machine),
-        probability_a=float(finding.gap.above),
-        probability_b=float(finding.gap.below),
+        state=_states_read(finding.visible, finding.rivals, machine),
+        release=_released(shown) or _returned(finding.visible, machine),
+        probability_a=float(gap.above),
+        probability_b=float(gap.below),
     )
 
 
-def tell(a: Sequence[Step], b: Sequence[Step], machine: Machine, **seen: Any) -> Witness:
-    """A witness: two streams, and the observation that tells them apart."""
+def _tell(found: Finding | Excess, machine: Machine, **seen: Any) -> Witness:
+    """A witness: two streams, the user whose events they differ in, the moments of readings, and what was seen."""
+    a, b = found.steps_a, found.steps_b
+    user = next(
+        user
+        for i, user in enumerate(machine.users)
+        if [step for step in a if step.users != (i,)] == [step for step in b if step.users != (i,)]
+    )
+    events_before = [
+        [sum(bool(step.users) for step in steps[:i]) for i, step in enumerate(steps) if step.verb == "read"]
+        for steps in (a, b)
+    ]
+    when = [f"read after {n} events of A and {m} of B" for n, m in zip(*events_before, strict=True)]
     return Witness(
-        user=_whose(a, b, machine), stream_a=_say(a, machine), stream_b=_say(b, machine), moment=_moment(a, b), **seen
+        user=str(user),
+        stream_a=_say(a, machine),
+        stream_b=_say(b, machine),
+        moment=" and ".join(when) or "the state is not read",
+        **seen,
     )
 
 
-def states_read(visible: Visible, rivals: Sequence[Visible], machine: Machine) -> str:
+def _states_read(visible: Visible, rivals: Sequence[Visible], machine: Machine) -> str:
     """The states that were read, in those parts in which others could have been read."""
     states = [
-        describe(part[1], {sight[i][1] for sight in rivals if sight[i][0] == "state"}, machine)
+        _describe(part[1], {sight[i][1] for sight in rivals if sight[i][0] == "state"}, machine)
         for i, part in enumerate(visible)
         if part[0] == "state"
     ]
     return f"state {', then '.join(states)}" if states else ""
 
 
-def describe(state: Any, rivals: set[Any], machine: Machine) -> str:
+def _describe(state: Any, rivals: set[Any], machine: Machine) -> str:
     """Those parts of a state's memory in which it differs from some other state that could have been read.
 
     What an estimator shows as its `state` is easier to read than its memory, and used if it tells all states apart.
@@ -186,7 +201,10 @@ def describe(state: Any, rivals: set[Any], machine: Machine) -> str:
     estimators = [machine.estimators[i] for i in [state, *(rivals - {state})]]
     shown = [getattr(est, "state", None) for est in estimators]
     things = shown if shown.count(shown[0]) == 1 else estimators
-    here, *others = ({name: _plain(value) for name, value in leaves(thing)} for thing in things)
+    here, *others = (
+        {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in leaves(thing)}
+        for thing in things
+    )
     parts = [
         f"{name}={_show(value, [other[name] for other in others if name in other])}"
         for name, value in here.items()
@@ -220,10 +238,6 @@ def leaves(thing: Any, name: str = "") -> Iterator[tuple[str, Any]]:
         yield name, thing
 
 
-def _plain(value: Any) -> Any:
-    return value.tolist() if isinstance(value, np.ndarray) else value
-
-
 def _show(value: Any, rivals: Sequence[Any]) -> str:
     """Print a value; packed bits as bits, the first lowest."""
     everyone = [value, *rivals]
@@ -245,41 +259,13 @@ def _say(steps: Sequence[Step], machine: Machine) -> tuple[str, ...]:
     return tuple(said)
 
 
-def _whose(a: Sequence[Step], b: Sequence[Step], machine: Machine) -> str:
-    """The user whose events the two streams differ in: without them, the streams are the same."""
-    for i, user in enumerate(machine.users):
-        if [step for step in a if step.users != (i,)] == [step for step in b if step.users != (i,)]:
-            return str(user)
-    raise AssertionError("the streams are not adjacent")
-
-
-def _moment(a: Sequence[Step], b: Sequence[Step]) -> str:
-    """When the state is read, in events of either stream."""
-    when = [
-        [sum(bool(step.users) for step in steps[:i]) for i, step in enumerate(steps) if step.verb == "read"]
-        for steps in (a, b)
-    ]
-    if not when[0]:
-        return "the state is not read"
-    return " and ".join(f"read after {n} events of A and {m} of B" for n, m in zip(*when, strict=True))
-
-
-def _release(finding: Finding, machine: Machine) -> str:
-    """What was released: noisy numbers, or where there is no noise, what was returned."""
-    gap = finding.gap
-    columns = zip(*(one.numbers for one in gap.hidden), strict=True)
-    shown = [_number(seen, column) for seen, column in zip(gap.point, columns, strict=True)]
-    return released(shown) or returned(finding.visible, machine)
-
-
-def released(shown: Sequence[str]) -> str:
-    """Numbers that left behind noise."""
+def _released(shown: Sequence[str]) -> str:
     return f"released {', '.join(shown)}" if shown else ""
 
 
-def returned(visible: Visible, machine: Machine) -> str:
+def _returned(visible: Visible, machine: Machine) -> str:
     """What releases returned, noise aside."""
-    return released([machine.returned[part[1]] for part in visible if part[0] == "released"])
+    return _released([machine.returned[part[1]] for part in visible if part[0] == "released"])
 
 
 def _number(seen: Any, column: Sequence[Noised]) -> str:
@@ -293,13 +279,11 @@ def _number(seen: Any, column: Sequence[Noised]) -> str:
     return f">= {text}" if seen == max(values) else f"<= {text}" if seen == min(values) else text
 
 
-def witness_of_delta(judge: DeltaJudge, machine: Machine) -> Witness | None:
-    """Put the worst that a judge has found into words: what adds most to the delta first.
+def _witness_of_delta(judge: DeltaJudge, machine: Machine) -> Witness | None:
+    """What adds most to the delta first.
 
     None if nothing that was followed tells more than epsilon; the delta is then what was not followed.
     """
-    if judge.worst is None:
-        return None
     one, other = (judge.views.of(law) for law in (judge.worst.law_a, judge.worst.law_b))
     sights = [judge.views.visible[seen] for seen in {**one, **other}]
     told: list[tuple[float, float, str, str]] = []
@@ -308,15 +292,14 @@ def witness_of_delta(judge: DeltaJudge, machine: Machine) -> Witness | None:
         if found := region(contrast, judge.epsilon):
             visible, scale = judge.views.visible[seen], float(share * contrast.whole)
             numbers = len(next(iter(weights.shares)).numbers)
-            shown = _said(found, place, numbers) if numbers else returned(visible, machine)
-            told.append((scale * found.a, scale * found.b, states_read(visible, sights, machine), shown))
+            shown = _said(found, place, numbers) if numbers else _returned(visible, machine)
+            told.append((scale * found.a, scale * found.b, _states_read(visible, sights, machine), shown))
     if not told:
         return None
     told.sort(key=lambda part: -part[0])
     first, *others = told
-    return tell(
-        judge.worst.steps_a,
-        judge.worst.steps_b,
+    return _tell(
+        judge.worst,
         machine,
         state=first[2],
         release=first[3],
@@ -329,31 +312,22 @@ def witness_of_delta(judge: DeltaJudge, machine: Machine) -> Witness | None:
 def _said(found: Region, place: Place, numbers: int) -> str:
     """A set of noisy numbers: a threshold of their sum where it is one, and else its likeliest member."""
     told = sorted(i for group in place.told for i in group)
-    if not told:
-        return released(["anything"])
     moved = sum(place.moved)
+    if not told:
+        return "released anything"
     if found.least_sum is not None:
         threshold = f">= {found.least_sum + moved}"
     elif found.most_sum is not None:
         threshold = f"<= {found.most_sum + moved}"
     else:
-        sums = (
-            _summed(group, f"of {x + by}")
-            for group, x, by in zip(place.told, found.likeliest, place.moved, strict=True)
-        )
-        return f"{released(list(sums))}, or what tells as much"
-    if numbers == 1:
-        return released([threshold])
+        sums = zip(place.told, found.likeliest, place.moved, strict=True)
+        return f"{_released([_summed(group, f'of {x + by}') for group, x, by in sums])}, or what tells as much"
     if len(told) == 1:
-        return released([threshold if i in told else "anything" for i in range(numbers)])
-    return released([_summed(told, threshold)])
+        return _released([threshold if i in told else "anything" for i in range(numbers)])
+    return _released([_summed(told, threshold)])
 
 
 def _summed(which: Sequence[int], text: str) -> str:
     """Which of the released numbers, and what of their sum."""
-    first, *more = (str(i + 1) for i in which)
-    return (
-        f"numbers {', '.join([first, *more[:-1]])} and {more[-1]} with a sum {text}"
-        if more
-        else f"number {first} {text}"
-    )
+    *most, last = (str(i + 1) for i in which)
+    return f"numbers {', '.join(most)} and {last} with a sum {text}" if most else f"number {last} {text}"
