@@ -11,7 +11,7 @@ from panprivacy.audit.memory import patterns
 from panprivacy.audit.memory.batches import letters, opened, store
 from panprivacy.audit.memory.images import Image, Segment
 from panprivacy.audit.memory.patterns import ASCENDING, IN_ORDER, Run, Windows
-from panprivacy.audit.memory.search import ImageSearch
+from panprivacy.audit.memory.search import look_for
 
 RANDOM = np.random.default_rng(10)
 SIZE = 20_000
@@ -38,8 +38,7 @@ def image_of(*pieces: bytes) -> Image:
 
 def search(image: Image, *what: Windows | Run, before: Image | None = None) -> float:
     """Which share of what was looked for is there."""
-    windows, runs = [w for w in what if isinstance(w, Windows)], [w for w in what if isinstance(w, Run)]
-    ImageSearch(image, before).look_for(windows, runs)
+    look_for(what, image, before)
     return float(np.concatenate([pattern.found for pattern in what]).mean())
 
 

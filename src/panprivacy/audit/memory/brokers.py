@@ -235,7 +235,7 @@ KINDS: dict[str, tuple[Callable[[Path], Any], Callable[[], str | None]]] = {
 
 def missing(kind: str) -> str | None:
     """Why a broker of this kind cannot be started here; None if it can."""
-    return KINDS[kind][1]()
+    return KINDS[kind][1]() if kind in KINDS else None
 
 
 def started(kind: str, folder: Path) -> Server:

@@ -5,7 +5,7 @@ each user owns.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from hashlib import sha256
 from importlib import import_module
 from pathlib import Path
@@ -91,10 +91,6 @@ class TableLocation:
     """How many of the bits are one slot's: one, or a counter beside it."""
     file: str | None = None
     """The file they are in, where they are not in memory; the address is then counted from its beginning."""
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain data, for JSON."""
-        return asdict(self)
 
 
 def spacing(kind: str, users: int) -> int:

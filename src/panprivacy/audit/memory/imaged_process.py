@@ -1,6 +1,6 @@
 """Programs that are imaged: ``python -m panprivacy.audit.memory.imaged_process SOCKET`` forks one for each plan.
 
-A program does one step after the other, with the code that ships. After each step it prints where its bits are and
+A program does one step after the other, with the code that ships. After each step it says where its bits are and
 waits for the next, while the auditor takes an image. It keeps no id itself. Loading the library takes longer than most
 scenarios, so it is loaded once, and every program is a fork of a process that has done nothing else. Polars is not: it
 has threads, and those do not survive a fork.
@@ -14,6 +14,7 @@ import socket
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panprivacy import kernels, registry
-from panprivacy.audit.memory.batches import COLUMN, LETTERS, StoredBatch, opened, singly
+from panprivacy.audit.memory.batches import COLUMN, StoredBatch, opened, singly
 from panprivacy.audit.memory.estimators import (
     COMBINED,
     IN_FOLDER,
@@ -214,106 +215,99 @@ class ImagedEstimator:
             yield TableLocation(words.ctypes.data, words.nbytes, size, sparse, self._epoch, first * each, each)
 
 
-def load() -> None:
-    """Load what programs need; collections of theirs leave out what is there by then, and need not write to it."""
+def serve(asked: socket.socket) -> None:
+    """Fork a program for every plan that comes, with the socket that comes with it."""
     kernels.load_kernels((*kernels.SOME, *kernels.READERS))
     registry.estimators()
     import_module("scipy.optimize")
     gc.collect()
-    gc.freeze()
-
-
-def serve(asked: socket.socket) -> None:
-    """Fork a program for every plan that comes, with the open files that come with it."""
-    load()
+    gc.freeze()  # collections of programs leave out what is there by now, and need not write to it
     asked.sendall(b"+")
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the system reaps them
     while True:
-        path, handles, _, _ = socket.recv_fds(asked, 4096, 5)
+        path, handles, _, _ = socket.recv_fds(asked, 4096, 1)
         if not path:
             return
         child = os.fork()
         if not child:
             asked.close()
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            for number, handle in enumerate(handles[:3]):
+            plan = Path(path.decode())
+            for number, handle in enumerate([*handles, *handles, _created(plan.parent / "errors")]):
                 os.dup2(handle, number)
-            main(json.loads(Path(path.decode()).read_text()), *handles[3:])
+            main(json.loads(plan.read_text()), plan.parent)
             return
         asked.sendall(child.to_bytes(8, "little"))
-        for handle in handles:
-            os.close(handle)
+        os.close(handles[0])
 
 
-def main(plan: dict[str, Any], keys: int, counts: int) -> None:
+def main(plan: dict[str, Any], handed: Path) -> None:
     """Run a scenario."""
     os.environ.clear()
     os.environ.update(plan["variables"])
+    sys.path[:] = os.environ["PYTHONPATH"].split(os.pathsep)
     os.chdir(plan["folder"])
     for planted in plan["plants"]:
         module, _, function = planted.partition(":")
         getattr(import_module(module), function)()
-    tell_keys(keys)
-    tell_counts(counts)
-    subject = ImagedEstimator(plan["kind"], plan["users"], _listed(plan["listed"]), Path(plan["folder"]))
+    tell_keys(_created(handed / "keys"))
+    tell_counts(_created(handed / "counts"))
+    listed: Any = None
+    if (path := handed / "listed.npy").exists():  # the list of users, which is public
+        listed = np.load(path)
+        listed = [text.decode() for text in listed.tolist()] if listed.dtype.kind == "S" else listed
+    subject = ImagedEstimator(plan["kind"], plan["users"], listed, Path(plan["folder"]))
     show(subject)
     while line := sys.stdin.readline():
-        step = json.loads(line)
-        if step["verb"] in ("feed", "feed singly"):
-            _feed(subject, StoredBatch(**step["batch"]), singly_=step["verb"] == "feed singly")
-        else:
-            getattr(subject, step["verb"])()
+        _do(subject, **json.loads(line))
         gc.collect()  # cycles hold arrays of the scenario's own
         show(subject)
 
 
-def _feed(subject: ImagedEstimator, batch: StoredBatch, *, singly_: bool) -> None:
-    if singly_:
-        for user in singly(batch):
-            subject.feed_one(user)
-    else:
-        with opened(batch) as ids:
+def _do(subject: ImagedEstimator, verb: str, batch: dict[str, Any] | None = None) -> None:
+    """Do one step; this call's variables, which may be ids, are gone when it returns."""
+    if batch is None:
+        getattr(subject, verb)()
+    elif verb == "feed":
+        with opened(StoredBatch(**batch)) as ids:
             subject.feed(ids)
+    else:
+        for user in singly(StoredBatch(**batch)):
+            subject.feed_one(user)
 
 
 def show(subject: ImagedEstimator) -> None:
     """Say where the bits are."""
-    print(json.dumps([table.as_dict() for table in subject.tables()]), flush=True)
+    print(json.dumps([asdict(table) for table in subject.tables()]), flush=True)
 
 
-def tell_keys(pipe: int) -> None:
-    """Write every key that the coins draw straight into a pipe."""
+def _created(path: Path) -> int:
+    return os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
+
+
+def tell_keys(file: int) -> None:
+    """Write every key that the coins draw straight into a file."""
     fill = coins.fill_from_system
 
     def fill_and_tell(buffer: coins.Buffer) -> None:
         fill(buffer)
         if isinstance(buffer, bytearray):  # a key, and not the flips of a short batch
-            os.write(pipe, buffer)
+            os.write(file, buffer)
 
     coins.fill_from_system = fill_and_tell
 
 
-def tell_counts(pipe: int) -> None:
-    """Write all counts of releases straight into a pipe: how many, these without noise, and these with it."""
+def tell_counts(file: int) -> None:
+    """Write all counts of releases straight into a file: how many, these without noise, and these with it."""
     add = noisy_counts.add_from_system
 
     def add_and_tell(counts: NDArray[np.int64], noise: Noise) -> None:
-        os.write(pipe, len(counts).to_bytes(8, "little"))
-        os.write(pipe, counts.data)
+        os.write(file, len(counts).to_bytes(8, "little"))
+        os.write(file, counts.data)
         add(counts, noise)
-        os.write(pipe, counts.data)
+        os.write(file, counts.data)
 
     noisy_counts.add_from_system = add_and_tell
-
-
-def _listed(path: str | None) -> Any:
-    """The list of users, which is public: all of them in a file."""
-    if path is None:
-        return None
-    octets = np.frombuffer(Path(path).read_bytes(), dtype=np.uint8)
-    if path.endswith(".txt"):
-        return [text.decode() for text in octets.view(f"S{LETTERS}").tolist()]
-    return octets.view(np.int64)
 
 
 if __name__ == "__main__":

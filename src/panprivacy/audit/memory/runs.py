@@ -21,75 +21,61 @@ from typing import Any
 
 import numpy as np
 
-from panprivacy.audit.memory.batches import Batch, UserPool
-from panprivacy.audit.memory.images import Imaged
-from panprivacy.audit.memory.processes import Command, Fetching, ProcessUnderAudit, Program, Trial, folders
-from panprivacy.audit.memory.scenarios import BATCHES, SHARDS, Scenario
-from panprivacy.audit.memory.search import ImageSearch
+from panprivacy.audit.memory.images import Imaged, take
+from panprivacy.audit.memory.processes import FOLDER, NOTES, Command, ProcessUnderAudit, Program
+from panprivacy.audit.memory.scenarios import BATCHES, HTTP, SHARDS, STORE, URLS, Scenario
+from panprivacy.audit.memory.search import find_counts, look_for
 from panprivacy.audit.memory.services import Consumer, Service
-from panprivacy.audit.memory.traces import Record
+from panprivacy.audit.memory.traces import FedBatch, Traces
 
-_SEED = 20_260_101
-
-
-def process_of(scenario: Scenario) -> type[ProcessUnderAudit]:
-    """The kind of process that a scenario is about."""
-    if scenario.broker:
-        return Consumer
-    if scenario.remote:
-        return Fetching
-    return Service if scenario.service else Command if scenario.pipe else Program
+_PROCESSES: dict[str, type[ProcessUnderAudit]] = {"calls": Program, HTTP: Service}
+_PROCESSES |= dict.fromkeys(("pipe", URLS, STORE), Command)
 
 
-def pool_of(trial: Trial) -> UserPool:
-    """The users of a trial. A command or a service draws a secret key of its own."""
-    scenario = trial.scenario
-    own_key = process_of(scenario) is not Program
-    return UserPool(scenario.kind, trial.users, scenario.container, _SEED, own_key=own_key)
+def process_of(scenario: Scenario, users: int) -> ProcessUnderAudit:
+    """The process that a scenario is about."""
+    return _PROCESSES.get(scenario.fed_by, Consumer)(scenario, users)
 
 
-def search_image(trial: Trial) -> Imaged:
+def search_image(scenario: Scenario, users: int) -> Imaged:
     """Run a scenario, and search its last image."""
-    started, scenario, pool = perf_counter(), trial.scenario, pool_of(trial)
-    with folders() as places, process_of(scenario)(trial, pool, places) as process:
-        record = Record(pool, places.imaged)
-        record.start(process.pid, process.versions())
+    started, came = perf_counter(), list[FedBatch]()
+    with process_of(scenario, users) as process:
+        pool = process.pool
+        traces, versions = Traces(pool), [process.versions()]
+        before = take(process.pid, process.imaged)
         for number, step in enumerate(scenario.steps):
             if step in BATCHES:
-                batch = pool.batch(number % 8, step).up_to(process.most)
-                beside = process.feed(number, step, batch)
-                record.fed_with(batch, beside, process.versions())
+                people, different = pool.batch(number % 8, step, process.most)
+                beside = process.feed(number, step, people)
+                versions.append(process.versions())
+                came.append(FedBatch.of(people, different, pool, beside, versions[-1]))
             else:
                 process.do(step)
-                record.step(process.versions())
-        record.end(process.pid)
-    traces = record.traces()
-    process.add_secrets(traces)
-    assert record.last is not None
-    searched = record.last if process.origin is None else record.last.written_since(process.origin)
-    ImageSearch(searched, record.before).look_for(traces.all_windows, traces.all_runs)
+                versions.append(process.versions())
+        last = take(process.pid, process.imaged)
+        process.add_secrets(traces)
+    for version in (version for earlier in versions[:-1] for version in earlier):
+        traces.add_version(version, versions[-1])
+    for fed in came[:-1]:
+        traces.add_batch(fed, versions[-1])
+    searched = last if process.origin is None else last.written_since(process.origin)
+    look_for(traces.patterns, searched, before)
     return Imaged(
         scenario=scenario.name,
         users=pool.users,
-        came=len(np.unique(np.concatenate([fed.people for fed in record.fed]))),
-        hardened=trial.hardened,
-        bits_seen=record.located,
-        users_named=traces.users_named(record.fed),
-        words_found=traces.words_found(),
-        ids_found=traces.ids_found(),
-        counts_found=traces.counts_found(),
-        releases_found=traces.released.found_in(searched, record.before),
-        keys_found=traces.keys_found(),
+        came=len(np.unique(np.concatenate([fed.people for fed in came]))),
+        hardened=scenario.hardened,
+        bits_seen=all(versions),
+        **traces.findings(came),
+        releases_found=find_counts(traces.released, searched, before),
         where=traces.where(),
-        image_bytes=record.last.size,
+        image_bytes=last.size,
         seconds=round(perf_counter() - started, 1),
     )
 
 
 # --- files -----------------------------------------------------------------------------------------------------------
-
-FOLDER, NOTES = "PANPRIVACY_AUDIT_FOLDER", "PANPRIVACY_AUDIT_NOTES"
-"""Variables of the environment: which folder is watched, and the file that calls are noted in."""
 
 _EVENTS = ("open", "os.rename", "os.link", "os.remove", "os.mkdir", "os.rmdir", "os.truncate", "os.utime", "os.chmod")
 _WRITES = ("pwrite", "write", "posix_fallocate", "fsync", "fdatasync")
@@ -112,17 +98,17 @@ class Step:
     files: tuple[str, ...]
 
 
-def compare_files(trial: Trial) -> Imaged:
+def compare_files(scenario: Scenario, users: int) -> Imaged:
     """Run a scenario with and without one user's rows, and count the batches after which the files differ."""
-    started, users, scenario = perf_counter(), max(trial.users, FEWEST), trial.scenario
-    trial = replace(trial, users=users, plants=(_START, *trial.plants))
-    ran = [_run(trial, with_suspect=present) for present in (True, False)]
+    started, users = perf_counter(), max(users, FEWEST)
+    scenario = replace(scenario, plants=(_START, *scenario.plants))
+    ran = [_run(scenario, users, with_suspect=present) for present in (True, False)]
     told = [_differences(*steps) for steps in zip(*ran, strict=True)]
     return Imaged(
         scenario=scenario.name,
         users=users,
         came=1 + _OTHERS,
-        hardened=trial.hardened,
+        hardened=scenario.hardened,
         bits_seen=any(step.calls for step in ran[0]),
         users_named=int(any(told)),
         where=tuple(sorted(set().union(*told))),
@@ -132,28 +118,25 @@ def compare_files(trial: Trial) -> Imaged:
     )
 
 
-def _run(trial: Trial, *, with_suspect: bool) -> list[Step]:
+def _run(scenario: Scenario, users: int, *, with_suspect: bool) -> list[Step]:
     """Feed batches: one user who is always there, unless left out, and others who come every second time.
 
     A pipe has no empty batches, and a service takes none, so there one of the others comes every time.
     """
-    scenario = trial.scenario
-    embedded = process_of(scenario) is Program
-    with folders() as places:
-        watched = _Watched(places.imaged, places.handed / "calls")
-        trial = replace(trial, variables={FOLDER: str(places.imaged), NOTES: str(places.handed / "calls")})
-        pool = pool_of(trial)
-        suspect, others = [_SUSPECT] * with_suspect, [pool.users - 1 - number for number in range(_OTHERS)]
-        with process_of(scenario)(trial, pool, places) as process:
-            if isinstance(process, Command):
-                process.written = lambda _: watched.writes(SHARDS in scenario.pipe) >= len(steps)
-            steps = [watched.step()]
-            for number in range(_BATCHES if embedded else _FEW):
-                people = np.array(suspect + others[: _OTHERS if number % 2 else int(not embedded)], dtype=np.int64)
-                process.feed(number, "short", Batch(people, len(people)))
-                for step in scenario.steps if embedded else ():
-                    process.do(step)
-                steps.append(watched.step())
+    with process_of(scenario, users) as process:
+        embedded = isinstance(process, Program)
+        watched = _Watched(process.imaged, process.handed / "calls")
+        suspect = [_SUSPECT] * with_suspect
+        others = [process.pool.users - 1 - number for number in range(_OTHERS)]
+        if isinstance(process, Command):
+            process.written = lambda _: watched.writes(SHARDS in scenario.command) >= len(steps)
+        steps = [watched.step()]
+        for number in range(_BATCHES if embedded else _FEW):
+            people = np.array(suspect + others[: _OTHERS if number % 2 else int(not embedded)], dtype=np.int64)
+            process.feed(number, "short", people)
+            for step in scenario.steps if embedded else ():
+                process.do(step)
+            steps.append(watched.step())
     return steps
 
 

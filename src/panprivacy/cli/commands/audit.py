@@ -253,7 +253,7 @@ def _scenarios(beginning: str) -> "list[Scenario]":
     for scenario in chosen:
         if scenario.missing is not None:
             Output().note(f"{scenario.name}: left out, since {scenario.missing}")
-    return [scenario for scenario in chosen if scenario.possible]
+    return [scenario for scenario in chosen if scenario.missing is None]
 
 
 def _print_row(row: tuple[str, ...]) -> None:
