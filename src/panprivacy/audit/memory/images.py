@@ -28,15 +28,6 @@ class CannotImage(PanPrivacyError):
     """The memory of a process cannot be read here; the message says what would help."""
 
 
-@dataclass(frozen=True)
-class Stretch:
-    """Neighbouring pages of a process that it can write to."""
-
-    start: int
-    end: int
-    name: str
-
-
 def check_system() -> None:
     """Refuse systems without Linux's view of the memory of others."""
     if sys.platform != "linux" or not Path("/proc/self/mem").exists():
@@ -73,31 +64,23 @@ def about_threads(process: int, file: str) -> Iterator[bytes]:
 
 def _read_small(path: str) -> bytes:
     """A file of the system; empty if what it is about has ended meanwhile."""
-    try:
-        file = os.open(path, os.O_RDONLY)
-    except OSError:
-        return b""
-    try:
-        return os.read(file, _PAGE)
-    except OSError:
-        return b""
-    finally:
-        os.close(file)
+    with suppress(OSError), open(path, "rb", buffering=0) as file:  # noqa: PTH123 - quicker than a path
+        return file.read(_PAGE)
+    return b""
 
 
-def writable(process: int) -> Iterator[Stretch]:
-    """All that a process can write to, as far as there are pages: untouched ones hold zeros and are left out."""
-    with ExitStack() as open_:
+def writable(process: int) -> Iterator[tuple[int, int, str]]:
+    """Start, end and name of all that a process can write to, as far as there are pages: untouched ones hold zeros."""
+    with ExitStack() as opened:
         map_: BinaryIO | None = None
         with suppress(OSError):
-            map_ = open_.enter_context(Path(f"/proc/{process}/pagemap").open("rb", buffering=0))
+            map_ = opened.enter_context(Path(f"/proc/{process}/pagemap").open("rb", buffering=0))
         for line in _lines(process, "maps"):
             place, rights, _, _, _, *name = line.split(maxsplit=5)
-            if not rights.startswith("rw"):
-                continue
-            start, end = (int(edge, 16) for edge in place.split("-"))
-            for first, last in _touched(map_, start, end):
-                yield Stretch(first, last, name[0].strip() if name else "anonymous")
+            if rights.startswith("rw"):
+                start, end = (int(edge, 16) for edge in place.split("-"))
+                for first, last in _touched(map_, start, end):
+                    yield first, last, name[0].strip() if name else "anonymous"
 
 
 def bits_of(process: int) -> list[tuple[int, int]]:
@@ -235,11 +218,14 @@ def _differing(octets: Octets, others: Octets) -> NDArray[np.bool_]:
     return np.concatenate([differs, np.array(rest, dtype=np.bool_)])
 
 
-def take(process: int, folder: Path | None = None) -> Image:
+def take(process: int, folder: Path) -> Image:
     """Copy the memory of a process that waits, of all its descendants, and a folder with all its files."""
-    check_system()
     segments = [segment for member in family(process) for segment in memory_of(member)]
-    return Image(segments + (list(_files(folder)) if folder else []))
+    for path in sorted(folder.rglob("*")):  # hidden files, too
+        if path.is_file():
+            octets = np.frombuffer(path.read_bytes(), dtype=np.uint8)
+            segments.append(Segment(str(path.relative_to(folder)), 0, 0, octets))
+    return Image(segments)
 
 
 def memory_of(process: int) -> Iterator[Segment]:
@@ -249,10 +235,10 @@ def memory_of(process: int) -> Iterator[Segment]:
     except OSError as error:
         raise refused(process, error) from None
     try:
-        for stretch in writable(process):
-            octets = np.zeros(stretch.end - stretch.start, dtype=np.uint8)
-            _read(memory, stretch.start, octets)
-            yield Segment(stretch.name, process, stretch.start, octets)
+        for start, end, name in writable(process):
+            octets = np.zeros(end - start, dtype=np.uint8)
+            _read(memory, start, octets)
+            yield Segment(name, process, start, octets)
     finally:
         os.close(memory)
 
@@ -269,12 +255,6 @@ def _read(memory: int, address: int, octets: Octets) -> None:
         if not got:
             raise CannotImage("the process under audit has ended")
         at += got
-
-
-def _files(folder: Path) -> Iterator[Segment]:
-    for path in sorted(folder.rglob("*")):  # hidden files, too
-        if path.is_file():
-            yield Segment(str(path.relative_to(folder)), 0, 0, np.frombuffer(path.read_bytes(), dtype=np.uint8))
 
 
 @dataclass(frozen=True)
@@ -313,8 +293,20 @@ class Imaged:
     @property
     def clean(self) -> bool:
         """Whether nothing was found, and everything was looked for."""
-        found = self.users_named, self.words_found, self.ids_found, self.counts_found, self.releases_found
-        return self.bits_seen and not any(found) and not self.keys_found and not self.differences
+        return not self.users_named and not self.ids_found and not self.details
+
+    @property
+    def details(self) -> list[str]:
+        """What was found beside users and ids, and whether the bits were not."""
+        found = {
+            "words": self.words_found,
+            "counts": self.counts_found,
+            "exact counts of releases": self.releases_found,
+            "keys": self.keys_found,
+            "batches told by files": self.differences,
+        }
+        unseen = [] if self.bits_seen else ["bits not located"]
+        return [f"{number:,} {what}" for what, number in found.items() if number] + unseen
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data, for JSON."""
@@ -323,18 +315,5 @@ class Imaged:
     def __str__(self) -> str:
         mode = "hardened" if self.hardened else "plain"
         found = f"{self.users_named:,} of {self.came:,} users named, {self.ids_found:,} ids found"
-        extra = [
-            f"{number:,} {what}"
-            for number, what in (
-                (self.words_found, "words of earlier tables"),
-                (self.counts_found, "earlier counts"),
-                (self.releases_found, "exact counts of releases or their noise"),
-                (self.keys_found, "keys or keystreams"),
-                (self.differences, "batches told by files"),
-            )
-            if number
-        ]
-        if not self.bits_seen:
-            extra.append("bits not located")
         where = f" in {', '.join(self.where)}" if self.where else ""
-        return f"{self.scenario} ({self.users:,} users, {mode}): {', '.join([found, *extra])}{where}"
+        return f"{self.scenario} ({self.users:,} users, {mode}): {', '.join([found, *self.details])}{where}"

@@ -5,7 +5,7 @@ from functools import partial
 from importlib.util import find_spec
 
 from panprivacy import registry
-from panprivacy.audit.memory.brokers import missing
+from panprivacy.audit.memory.brokers import KINDS
 
 BATCHES = ("tiny", "short", "medium", "long", "huge", "singly")
 """The steps that are batches."""
@@ -66,7 +66,7 @@ class Scenario:
         for module in (*_MODULES.get(self.container, ()), *_MODULES.get(self.fed_by, ())):
             if find_spec(module) is None:
                 return f"{module} is not installed"
-        return missing(self.fed_by)
+        return KINDS[self.fed_by].missing() if self.fed_by in KINDS else None
 
 
 _THREADED = ("huge", "short", "huge", "medium", "short")
