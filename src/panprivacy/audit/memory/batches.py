@@ -6,9 +6,8 @@ container itself makes.
 """
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from io import BytesIO
 from pathlib import Path
@@ -17,14 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from panprivacy.audit.memory.estimators import (
-    bits_each,
-    categories_of,
-    category_of,
-    nodes_for,
-    parts_of,
-    spacing,
-)
+from panprivacy.audit.memory.estimators import bits_each, categories_of, category_of, nodes_for, parts_of, spacing
 from panprivacy.audit.memory.patterns import Words
 from panprivacy.memory.threads import CHUNK
 from panprivacy.table.batch import ROWS_PER_THREAD
@@ -52,60 +44,46 @@ _WHOLE = {"shards": "density", "Counts, shards": "Counts"}
 _SEED = 20_260_101
 
 
-@dataclass(frozen=True)
-class StoredBatch:
-    """A batch in a file: ids one after the other, as the container wants them."""
+def store(ids: Ids, container: str, path: Path, *, bare: bool = False) -> dict[str, Any]:
+    """Write a batch for another process, one id after the other; returns the arguments of `opened`, or of `singly`.
 
-    path: str
-    container: str
-    rows: int
-    above: int
-    """The number of categories of a pandas categorical, whose codes are the ids: a power of two above all of them."""
-
-
-def store(ids: Ids, container: str, path: Path) -> StoredBatch:
-    """Write a batch for another process."""
+    A pandas categorical, whose codes are the ids, has as many categories as a power of two above all of them.
+    """
+    if bare:  # without anything around them
+        container = "bare text" if ids.dtype.kind == "S" else "NumPy pairs" if ids.ndim == 2 else "NumPy int64"
     stored = np.repeat(ids, 2) if container == "NumPy strided" else ids.astype(_TYPES.get(container, ids.dtype))
     path.write_bytes(stored.tobytes())
     above = 1 << int(ids.max()).bit_length() if container == "pandas categorical" else 0
-    return StoredBatch(str(path), container, len(ids), above)
+    return {"path": str(path), "container": container, "above": above}
 
 
 @contextmanager
-def opened(batch: StoredBatch) -> Iterator[Any]:
+def opened(path: str, container: str, above: int) -> Iterator[Any]:
     """A batch in its container; what can be wiped of it is wiped in the end."""
-    octets = np.zeros(Path(batch.path).stat().st_size, dtype=np.uint8)
+    octets = np.zeros(Path(path).stat().st_size, dtype=np.uint8)
     try:
-        with Path(batch.path).open("rb", buffering=0) as file:
+        with Path(path).open("rb", buffering=0) as file:
             file.readinto(octets.data)
-        yield _contained(octets, batch)
+        yield _texts(octets, container) if container.endswith("text") else _contained(octets, container, above)
     finally:
         octets.fill(0)
 
 
-def singly(batch: StoredBatch) -> Iterator[Any]:
-    """The ids of a batch, one after the other, as Python has them."""
-    with opened(batch) as ids:
-        for i in range(batch.rows):  # `ids[i]` would leave the id in NumPy's own cache of small arrays
+def singly(path: str, container: str, above: int) -> Iterator[Any]:
+    """The ids of a bare batch, one after the other, as Python has them."""
+    with opened(path, container, above) as ids:
+        for i in range(len(ids)):  # `ids[i]` would leave the id in NumPy's own cache of small arrays
             user = ids.item(i) if ids.ndim == 1 else (ids.item(i, 0), ids.item(i, 1))
             yield user.decode() if isinstance(user, bytes) else user
 
 
-def bare(container: str) -> str:
-    """The container without anything around it, from which ids are taken one by one."""
-    return "bare text" if container.endswith("text") else "NumPy pairs" if container == "NumPy pairs" else "NumPy int64"
-
-
-def _contained(octets: NDArray[np.uint8], batch: StoredBatch) -> Any:
+def _contained(octets: NDArray[np.uint8], container: str, above: int) -> Any:
     """Ids in their container, which shares the memory of the array if it can."""
-    container = batch.container
-    if container.endswith("text"):
-        return _texts(octets, container)
     ids: Any = octets.view(_TYPES.get(container, "<i8"))
     if container == "NumPy strided":
         return ids[::2]
     if container == "NumPy pairs":
-        return ids.reshape(batch.rows, 2)
+        return ids.reshape(-1, 2)
     if container == "range":
         return range(ids.item(0), ids.item(-1) + 1, ids.item(1) - ids.item(0))
     if container in ("list", "iterator"):
@@ -114,7 +92,7 @@ def _contained(octets: NDArray[np.uint8], batch: StoredBatch) -> Any:
         import pandas as pd
 
         if container == "pandas categorical":  # its codes are the ids, and its categories are all numbers up to them
-            ids = pd.Categorical.from_codes(ids, dtype=pd.CategoricalDtype(pd.RangeIndex(batch.above)))
+            ids = pd.Categorical.from_codes(ids, dtype=pd.CategoricalDtype(pd.RangeIndex(above)))
         ids = pd.Series(ids, copy=False)
     elif container in ("Arrow", "Polars", "Polars frame"):
         import pyarrow as pa
@@ -151,6 +129,17 @@ def letters(random: np.random.Generator, texts: int) -> NDArray[np.bytes_]:
     """Texts of random letters."""
     drawn = _ALPHABET[random.integers(0, 32, (texts, LETTERS))]
     return np.ascontiguousarray(drawn).view(f"S{LETTERS}").ravel()
+
+
+def among_strangers(
+    random: np.random.Generator, columns: dict[str, Ids], strangers: Sequence[Any]
+) -> tuple[dict[str, Ids], NDArray[np.bool_]]:
+    """Rows, each at random before or after the row of a stranger; and which of these rows are the users'."""
+    first = random.integers(0, 2, len(next(iter(columns.values())))).astype(np.bool_)
+    inside, mixed = np.stack([first, ~first], axis=1), {}
+    for (name, column), other in zip(columns.items(), strangers, strict=True):
+        mixed[name] = np.where(inside, column[:, None], np.array(other, ndmin=2).T.astype(column.dtype)).ravel()
+    return mixed, inside.ravel()
 
 
 def encoded(form: str, columns: dict[str, Ids]) -> bytes:
@@ -232,14 +221,6 @@ class UserPool:
 
     def _as_python(self, ids: Ids) -> list[Any]:
         return [text.decode() for text in ids.tolist()] if self.text else ids.tolist()
-
-    def among_strangers(self, ids: NDArray[Any], number: int) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-        """Ids, each at random before or after one outside the universe; and which of these rows are the users'."""
-        random = np.random.default_rng(number)
-        strangers = letters(random, len(ids)) if self.text else random.integers(2**41, 2**42, len(ids))
-        first = random.integers(0, 2, len(ids)).astype(np.bool_)
-        inside = np.stack([first, ~first], axis=1)
-        return np.where(inside, ids[:, None], strangers[:, None]).ravel(), inside.ravel()
 
     def places(self, people: People) -> Words:
         """The positions of users in their universe: hashes where it is open, zeros if they are not known."""

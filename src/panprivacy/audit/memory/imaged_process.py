@@ -23,22 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panprivacy import kernels, registry
-from panprivacy.audit.memory.batches import COLUMN, StoredBatch, opened, singly
-from panprivacy.audit.memory.estimators import (
-    COMBINED,
-    IN_FOLDER,
-    SHARDS,
-    STRANGERS,
-    TAKEN,
-    TIMES,
-    TableLocation,
-    bits_each,
-    categories_of,
-    category_of,
-    parts_of,
-    shards_of,
-    times_of,
-)
+from panprivacy.audit.memory import estimators
+from panprivacy.audit.memory.batches import COLUMN, opened, singly
 from panprivacy.folder.batches import Combiner
 from panprivacy.folder.shards import shard_name
 from panprivacy.periods import SECOND
@@ -54,15 +40,17 @@ class ImagedEstimator:
     """An estimator, or parts of one, and what a scenario does with it."""
 
     def __init__(self, kind: str, users: int, listed: Any, folder: Path) -> None:
-        self.parts = parts_of(kind, users, listed)
-        if kind.startswith(IN_FOLDER):
-            self.parts = [pp.StateFolder.holding(part, folder / "shards", shards=SHARDS) for part in self.parts]
-        self._taken = kind.startswith(IN_FOLDER + TAKEN)
-        self._combiner = Combiner() if kind.startswith(COMBINED) else None
+        self.parts = estimators.parts_of(kind, users, listed)
+        if kind.startswith(estimators.IN_FOLDER):
+            self.parts = [
+                pp.StateFolder.holding(part, folder / "shards", shards=estimators.SHARDS) for part in self.parts
+            ]
+        self._taken = kind.startswith(estimators.IN_FOLDER + estimators.TAKEN)
+        self._combiner = Combiner() if kind.startswith(estimators.COMBINED) else None
         self._given = pp.Users(listed) if kind.startswith("Users") else None
-        self._categories = categories_of(kind)
-        self._timed = kind.endswith(TIMES)
-        self._options = {"skip_outside": True} if kind.endswith(STRANGERS) else {}
+        self._categories = estimators.categories_of(kind)
+        self._timed = kind.endswith(estimators.TIMES)
+        self._options = {"skip_outside": True} if kind.endswith(estimators.STRANGERS) else {}
         self._days = 0
         self._file = folder / "state.pp"
         self._held: Any = None
@@ -75,43 +63,34 @@ class ImagedEstimator:
 
     def feed(self, ids: Any) -> None:
         """Take a batch."""
-        if self._categories:
-            self._feed_by_category(ids)
-            return
         for part in self.parts:
-            if self._timed:
-                self._feed_with_times(part, ids)
+            if self._taken:  # gather the slots, and let each shard take its own, as processes of an engine do
+                with part.gather() as gathered:
+                    gathered.add(ids)
+                    for number in range(part.shards):
+                        part.take(number, [gathered.packed(number)])
+            elif self._combiner is not None:  # gather them in a packed set, and take that, as the service does
+                with pp.gather(part.layout()) as gathered:
+                    gathered.add(ids)
+                    self._combiner.take(gathered.packed(), part)
+                self._combiner.redraw(part)
+            elif self._categories or self._timed:
+                self._feed_with_columns(part, ids)
             elif isinstance(part, pp.Windows):
                 part.update_many(ids, time=self._day)
-            elif self._taken:
-                self._feed_by_shard(part, ids)
-            elif self._combiner is not None:
-                self._feed_by_set(part, ids, self._combiner)
             elif hasattr(ids, "columns"):
                 part.update_many(ids, column=COLUMN)
             else:
                 part.update_many(ids, **self._options)
 
-    def _feed_by_shard(self, folder: Any, ids: Any) -> None:
-        """Gather the slots of a batch, and let each shard take its own, as processes of an engine do."""
-        with folder.gather() as gathered:
-            gathered.add(ids)
-            for number in range(folder.shards):
-                folder.take(number, [gathered.packed(number)])
-
-    @staticmethod
-    def _feed_by_set(est: Any, ids: Any, combiner: Combiner) -> None:
-        """Gather the slots of a batch in a packed set, as a gatherer does, and take it, as the service does."""
-        with pp.gather(est.layout()) as gathered:
-            gathered.add(ids)
-            combiner.take(gathered.packed(), est)
-        combiner.redraw(est)
-
-    def _feed_with_times(self, part: Any, ids: Any) -> None:
-        """Take a batch with a time of each row: dates for windows, seconds for days; they are wiped as the ids are."""
+    def _feed_with_columns(self, part: Any, ids: Any) -> None:
+        """Take a batch with a category of each row, or a time: dates for windows, seconds for days. All are wiped."""
         column, seconds = np.zeros(len(ids), dtype=np.int64), np.zeros(len(ids))
         try:
-            times_of(ids, self._days, column)
+            if self._categories:
+                part.update_many(ids, estimators.category_of(ids, self._categories, column))
+                return
+            estimators.times_of(ids, self._days, column)
             np.copyto(seconds, column)  # a division that also casts would leave the times in a buffer of NumPy's
             seconds /= SECOND
             part.update_many(ids, time=column.view("datetime64[us]") if isinstance(part, pp.Windows) else seconds)
@@ -119,43 +98,33 @@ class ImagedEstimator:
             column.fill(0)
             seconds.fill(0)
 
-    def _feed_by_category(self, ids: Any) -> None:
-        """Take a batch whose categories go with its ids; the columns of both are wiped."""
-        column = np.zeros(len(ids), dtype=np.int64)
-        try:
-            for part in self.parts:
-                part.update_many(ids, category_of(ids, self._categories, column))
-        finally:
-            column.fill(0)
-
     def feed_one(self, user: Any) -> None:
         """Take one user."""
         for part in self.parts:
             if isinstance(part, pp.Windows):
                 part.update(user, time=self._day)
             elif self._categories:
-                part.update(user, category_of(user, self._categories))
+                part.update(user, estimators.category_of(user, self._categories))
             else:
                 part.update(user)
 
     # --- everything else ----------------------------------------------------------------------------------------
 
+    def do(self, verb: str) -> None:
+        """Do what is not a batch: a method below, or one of the estimator without arguments."""
+        if hasattr(self, verb):
+            getattr(self, verb)()
+        else:
+            self._released.append(getattr(self.parts[0], verb)())
+
     def release(self) -> None:
         """Spend a release, and keep it, as a program does: its floats stand where counts may have been."""
         self._released += [getattr(part, "next_release", part.release)() for part in self.parts]
-
-    def close(self) -> None:
-        """End the first period."""
-        self._released.append(self.parts[0].close())
 
     def observe(self) -> None:
         """Look, and look again."""
         for _ in range(3):
             self._released.append(self.parts[0].observe())
-
-    def rerandomize(self) -> None:
-        """Redraw all bits, as after an announced reading."""
-        self.parts[0].rerandomize()
 
     def grow(self) -> None:
         """Take a tenth more users, who come last."""
@@ -202,17 +171,19 @@ class ImagedEstimator:
     def _day(self) -> str:
         return f"2026-01-{5 + self._days:02}"
 
-    def tables(self) -> Iterator[TableLocation]:
+    def tables(self) -> Iterator[estimators.TableLocation]:
         """Where all bits are."""
         for part in self.parts:
             if isinstance(part, pp.StateFolder):
-                yield from shards_of(part)
+                yield from estimators.shards_of(part)
                 continue
-            table, slots, each = table_of(part), slots_of(part), bits_each(part)
+            table, slots, each = table_of(part), slots_of(part), estimators.bits_each(part)
             first = slots.first if isinstance(slots, AllUsers) else 0  # of one shard of all users
             words, size = table.words, table.size * each
             sparse = len(words) != -(-size // 64)
-            yield TableLocation(words.ctypes.data, words.nbytes, size, sparse, self._epoch, first * each, each)
+            yield estimators.TableLocation(
+                words.ctypes.data, words.nbytes, size, sparse, self._epoch, first * each, each
+            )
 
 
 def serve(asked: socket.socket) -> None:
@@ -267,12 +238,12 @@ def main(plan: dict[str, Any], handed: Path) -> None:
 def _do(subject: ImagedEstimator, verb: str, batch: dict[str, Any] | None = None) -> None:
     """Do one step; this call's variables, which may be ids, are gone when it returns."""
     if batch is None:
-        getattr(subject, verb)()
+        subject.do(verb)
     elif verb == "feed":
-        with opened(StoredBatch(**batch)) as ids:
+        with opened(**batch) as ids:
             subject.feed(ids)
     else:
-        for user in singly(StoredBatch(**batch)):
+        for user in singly(**batch):
             subject.feed_one(user)
 
 

@@ -8,11 +8,11 @@ import os
 import sys
 from bisect import bisect_right
 from collections.abc import Iterator
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, BinaryIO, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,16 +71,12 @@ def _read_small(path: str) -> bytes:
 
 def writable(process: int) -> Iterator[tuple[int, int, str]]:
     """Start, end and name of all that a process can write to, as far as there are pages: untouched ones hold zeros."""
-    with ExitStack() as opened:
-        map_: BinaryIO | None = None
-        with suppress(OSError):
-            map_ = opened.enter_context(Path(f"/proc/{process}/pagemap").open("rb", buffering=0))
-        for line in _lines(process, "maps"):
-            place, rights, _, _, _, *name = line.split(maxsplit=5)
-            if rights.startswith("rw"):
-                start, end = (int(edge, 16) for edge in place.split("-"))
-                for first, last in _touched(map_, start, end):
-                    yield first, last, name[0].strip() if name else "anonymous"
+    for line in _lines(process, "maps"):
+        place, rights, _, _, _, *name = line.split(maxsplit=5)
+        if rights.startswith("rw"):
+            start, end = (int(edge, 16) for edge in place.split("-"))
+            for first, last in _touched(process, start, end):
+                yield first, last, name[0].strip() if name else "anonymous"
 
 
 def bits_of(process: int) -> list[tuple[int, int]]:
@@ -120,13 +116,12 @@ def _lines(process: int, file: str) -> list[str]:
         raise refused(process, error) from None
 
 
-def _touched(map_: BinaryIO | None, start: int, end: int) -> list[tuple[int, int]]:
+def _touched(process: int, start: int, end: int) -> list[tuple[int, int]]:
     """The parts of a mapping that have pages, by the map of the process; all of it where the system does not tell."""
-    if map_ is None:
-        return [(start, end)]
     try:
-        map_.seek(start // _PAGE * 8)
-        entries = np.frombuffer(map_.read((end - start) // _PAGE * 8), dtype=np.uint64)
+        with Path(f"/proc/{process}/pagemap").open("rb", buffering=0) as map_:
+            map_.seek(start // _PAGE * 8)
+            entries = np.frombuffer(map_.read((end - start) // _PAGE * 8), dtype=np.uint64)
     except OSError:
         return [(start, end)]
     return [(start + first, start + last) for first, last in _stretches((entries & _THERE) != 0)]
@@ -202,20 +197,13 @@ class Image:
         """
         parts = []
         for segment in self.segments:
-            octets, size = segment.octets, len(segment.octets)
-            differs = np.zeros(-(-size // _PAGE) + 2, dtype=np.bool_)
-            differs[1:-1] = _differing(octets, origin.earlier(segment))
+            octets, short = segment.octets, -len(segment.octets) % _PAGE
+            both = (np.pad(each, (0, short)) if short else each for each in (octets, origin.earlier(segment)))
+            now, then = (each.view(np.uint64) for each in both)
+            differs = np.pad((now != then).reshape(-1, _PAGE // 8).any(axis=1), 1)
             for first, last in _stretches(differs[:-2] | differs[1:-1] | differs[2:]):
                 parts.append(replace(segment, address=segment.address + first, octets=octets[first:last]))
         return Image(parts)
-
-
-def _differing(octets: Octets, others: Octets) -> NDArray[np.bool_]:
-    """Which pages are not the same; the last may be part of one."""
-    whole = len(octets) // _PAGE * _PAGE
-    differs = (octets[:whole].view(np.uint64) != others[:whole].view(np.uint64)).reshape(-1, _PAGE // 8).any(axis=1)
-    rest = [] if whole == len(octets) else [not np.array_equal(octets[whole:], others[whole:])]
-    return np.concatenate([differs, np.array(rest, dtype=np.bool_)])
 
 
 def take(process: int, folder: Path) -> Image:

@@ -17,7 +17,7 @@ import termios
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import ExitStack, suppress
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import cache
 from hashlib import sha256
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -30,17 +30,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from panprivacy.audit.memory.batches import LETTERS, LONG, People, UserPool, bare, encoded, letters, store
-from panprivacy.audit.memory.estimators import (
-    EPSILON,
-    RELEASES,
-    START,
-    STRANGERS,
-    TIMES,
-    TableLocation,
-    shards_of,
-    times_of,
-)
+from panprivacy.audit.memory import estimators
+from panprivacy.audit.memory.batches import LETTERS, LONG, People, UserPool, among_strangers, encoded, letters, store
 from panprivacy.audit.memory.images import CannotImage, Image, about_threads, bits_of, family, memory_of, near_family
 from panprivacy.audit.memory.scenarios import FIRST_DAY, LIST, SHARDS, STATE, STORE, Scenario
 from panprivacy.audit.memory.traces import Beside, TableVersion, Traces, secrets_of
@@ -54,7 +45,7 @@ FOLDER, NOTES = "PANPRIVACY_AUDIT_FOLDER", "PANPRIVACY_AUDIT_NOTES"
 """Variables of the environment: which folder is imaged, and the file in which calls may be noted."""
 _PAGE = 4096
 _CLINICS = (b"north", b"south", b"west")
-_OPTIONS = ("-c", "user", "-e", str(EPSILON), "--releases", str(RELEASES), "--quiet")
+_OPTIONS = ("-c", "user", "-e", str(estimators.EPSILON), "--releases", str(estimators.RELEASES), "--quiet")
 _PATIENCE = 60.0  # seconds for a batch
 _ASLEEP = 10  # looks in a row, 20 ms or more apart, at which all threads sleep: the process is taken to wait
 _LENGTH = 2**26  # bytes of a file of which a server answers with parts
@@ -110,9 +101,9 @@ class ProcessUnderAudit:
         """The bits of a state file: they stand before the checksum that ends it."""
         return TableVersion.at(self._location(file.stat().st_size - sha256().digest_size - self._octets, str(file)), 0)
 
-    def _location(self, address: int, file: str | None = None) -> TableLocation:
+    def _location(self, address: int, file: str | None = None) -> estimators.TableLocation:
         size, each = self.pool.slots_in_all, self.pool.bits_each
-        return TableLocation(address, self._octets, size, False, epoch=0, offset=0, each=each, file=file)
+        return estimators.TableLocation(address, self._octets, size, False, epoch=0, offset=0, each=each, file=file)
 
     def _command(self, *words: str, **options: Any) -> "subprocess.Popen[bytes]":
         """Run ``panprivacy WORDS``. It starts itself anew, leaks are planted then, and it is killed in the end."""
@@ -213,16 +204,18 @@ class Program(ProcessUnderAudit):
             os.kill(self.pid, SIGKILL)
 
     def feed(self, number: int, step: str, people: People) -> Beside:
-        kind, container = self.scenario.kind, self.scenario.container
-        ids, beside = self.pool.given(people), Beside()
-        if kind.endswith(STRANGERS) and step != "singly":
-            ids, inside = self.pool.among_strangers(ids, number)
+        kind, ids, beside = self.scenario.kind, self.pool.given(people), Beside()
+        if kind.endswith(estimators.STRANGERS) and step != "singly":
+            random = np.random.default_rng(number)
+            strangers = letters(random, len(ids)) if self.pool.text else random.integers(2**41, 2**42, len(ids))
+            mixed, inside = among_strangers(random, {"user": ids}, [strangers])
+            ids = mixed["user"]
             beside = Beside(mask=inside, numbers=None if self.pool.text else ids.astype(np.uint64))
-        elif kind.endswith(TIMES):
-            moments = times_of(ids, self._days, np.zeros(len(ids), dtype=np.int64))
-            beside = Beside(times=moments.view("datetime64[us]"), numbers=(moments - START).view(np.uint64))
-        stored = store(ids, bare(container) if step == "singly" else container, self.handed / f"batch{number}")
-        self._tell("feed_one" if step == "singly" else "feed", batch=asdict(stored))
+        elif kind.endswith(estimators.TIMES):
+            moments = estimators.times_of(ids, self._days, np.zeros(len(ids), dtype=np.int64))
+            beside = Beside(times=moments.view("datetime64[us]"), numbers=(moments - estimators.START).view(np.uint64))
+        stored = store(ids, self.scenario.container, self.handed / f"batch{number}", bare=step == "singly")
+        self._tell("feed_one" if step == "singly" else "feed", batch=stored)
         return beside
 
     def do(self, step: str) -> None:
@@ -238,7 +231,7 @@ class Program(ProcessUnderAudit):
     def _wait(self) -> None:
         if not (line := self._steps.readline()):
             raise CannotImage(f"the process under audit has ended: {(self.handed / 'errors').read_text()}")
-        self._tables = [TableLocation(**table) for table in json.loads(line)]
+        self._tables = [estimators.TableLocation(**table) for table in json.loads(line)]
 
     def versions(self) -> list[TableVersion]:
         return [TableVersion.at(table, self.pid) for table in self._tables]
@@ -295,12 +288,8 @@ class Command(ProcessUnderAudit):
             midnight = np.datetime64(FIRST_DAY, "us") + self._day * np.timedelta64(1, "D")
             times = midnight + random.integers(0, DAY, size)
             columns["at"] = np.datetime_as_string(times).astype(np.bytes_)
-        if self._skips:  # each row at random before or after the row of a stranger
-            first = random.integers(0, 2, size).astype(np.bool_)
-            inside = np.stack([first, ~first], axis=1)
-            mask, stranger = inside.ravel(), (self.pool.users, b"-" * LETTERS, _CLINICS[0])
-            for (name, column), other in zip(columns.items(), stranger, strict=True):
-                columns[name] = np.where(inside, column[:, None], np.array(other).astype(column.dtype)).ravel()
+        if self._skips:
+            columns, mask = among_strangers(random, columns, (self.pool.users, b"-" * LETTERS, _CLINICS[0]))
         self._send(encoded(self._form, columns))
         self._wait()
         return Beside(texts=notes, times=times, mask=mask)
@@ -319,7 +308,7 @@ class Command(ProcessUnderAudit):
             return super().versions()
         if not self._state.exists():
             return []
-        return [TableVersion.at(location, self.pid) for location in shards_of(StateFolder(self._state))]
+        return [TableVersion.at(location, self.pid) for location in estimators.shards_of(StateFolder(self._state))]
 
     def _send(self, content: bytes) -> None:
         """Write to the pipe; or serve a file, and wait until the command asks for the one after it."""

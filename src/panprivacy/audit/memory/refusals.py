@@ -15,9 +15,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
+from http.client import parse_headers
+from io import BufferedReader
 from pathlib import Path
 from time import monotonic, sleep
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,7 +42,14 @@ IDS = 20  # in a request
 SECONDS = 3.0  # for a body to come
 _RATE = 100  # requests a second of one sender; twice as many may come at once
 CONNECTIONS = 150
-_NDJSON = "application/x-ndjson"
+TYPES = {
+    "CSV": "text/csv",
+    "NDJSON": "application/x-ndjson",
+    "Arrow": "application/vnd.apache.arrow.stream",
+    "JSON": "application/json",
+    "slots": "application/vnd.panprivacy.slots",
+}
+"""The content types of bodies."""
 _EVENTS = "/counters/audited/events"
 CUT_OFF = 0  # in the place of a status: the sender leaves without an answer
 _SENDERS = 156 * 900  # addresses of as many signs as an id
@@ -115,7 +124,7 @@ def post(
     *,
     method: str = "POST",
     token: str = FEEDER,
-    kind: str = _NDJSON,
+    kind: str = "NDJSON",
     more: Sequence[str] = (),
     host: str = "localhost",
     body: bytes | None = None,
@@ -128,7 +137,7 @@ def post(
     sent = "".join(map(rows.format, ids)).encode() if body is None else body
     sent = sent * (size // len(sent) + 1 if size else 1) + last
     said = [f"content-length: {len(sent) if length is None else length}"] if length != -1 else []
-    lines = [f"{method} {path} HTTP/1.1", f"host: {host}", f"content-type: {kind}", *said, *more]
+    lines = [f"{method} {path} HTTP/1.1", f"host: {host}", f"content-type: {TYPES.get(kind, kind)}", *said, *more]
     lines += [f"authorization: Bearer {token}"] if token else []
     return "\r\n".join([*lines, "", ""]).encode() + sent
 
@@ -153,7 +162,6 @@ def _counter(name: str) -> str:
 
 
 _SPENT, _STREAM = "/counters/spent/releases", "/counters/audited/stream"
-_ARROW, _JSON = "application/vnd.apache.arrow.stream", "application/json"
 _OTHER, _CUT = '{{"person": "{}"}}\n', b'{"user": "'
 _NUMBER = '{{"user": 7, "note": "{}"'
 _ANSWERED_UNREAD = (  # before their body is read
@@ -186,11 +194,11 @@ _ANSWERED_LATER = (  # when their body, or part of it, is read
     refused("422, NDJSON", 422, size=1000, last=_CUT),
     refused("422, no column", 422, rows=_OTHER),
     refused("422, missing", 422, rows='{{"user": null, "note": "{}"}}\n'),
-    refused("422, JSON", 422, lambda ids: post([], kind=_JSON, body=json.dumps([ids]).encode())),
-    refused("422, no JSON", 422, kind=_JSON),
-    refused("422, CSV", 422, lambda ids: post([], kind="text/csv", body=("person\n" + "\n".join(ids)).encode())),
-    refused("422, Arrow", 422, lambda ids: post([], kind=_ARROW, body=encoded("Arrow", {"person": np.array(ids)}))),
-    refused("422, no Arrow", 422, kind=_ARROW),
+    refused("422, JSON", 422, lambda ids: post([], kind="JSON", body=json.dumps([ids]).encode())),
+    refused("422, no JSON", 422, kind="JSON"),
+    refused("422, CSV", 422, lambda ids: post([], kind="CSV", body=("person\n" + "\n".join(ids)).encode())),
+    refused("422, Arrow", 422, lambda ids: post([], kind="Arrow", body=encoded("Arrow", {"person": np.array(ids)}))),
+    refused("422, no Arrow", 422, kind="Arrow"),
     refused("422, no integer", 422, path=_counter("listed")),
     refused("422, outside", 422, post, 204, path=_counter("listed"), rows='{{"user": 1234567, "note": "{}"}}\n'),
     refused("422, category", 422, post, 204, path=_counter("sorted"), rows=f'{_NUMBER}, "clinic": "east"}}}}\n'),
@@ -383,15 +391,12 @@ def _hear(request: Request, connection: socket.socket, *, whole: bool = False) -
     return heard
 
 
-def _status(answers: IO[bytes], *, whole: bool) -> int:
+def _status(answers: BufferedReader, *, whole: bool) -> int:
     """The status of the next answer; 0 if there is none."""
     try:
-        first, length = answers.readline(), 0
-        while (line := answers.readline().lower().strip()) != b"":
-            if line.startswith(b"content-length:"):
-                length = int(line.partition(b":")[2])
+        first, headers = answers.readline(), parse_headers(answers)
         if whole:
-            answers.read(length)
+            answers.read(int(headers["content-length"] or 0))
     except ConnectionError:
         return 0
     status = int(first.split()[1]) if first else 0

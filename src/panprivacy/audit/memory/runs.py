@@ -14,10 +14,10 @@ import os
 import re
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from time import perf_counter, sleep
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -90,12 +90,11 @@ _FILE_WRITTEN = re.compile(r"(?:rename \S+|fdatasync) /state\.pp\b")  # the last
 _FOLDER_WRITTEN = re.compile(r"fdatasync /shards/shard-00002\.pp\n(?:.*\n)*?remove /shards/\.shard-00002\.pp\.lock")
 
 
-@dataclass(frozen=True)
-class Step:
+class Step(NamedTuple):
     """What one batch has done to the files."""
 
-    calls: tuple[str, ...]
-    files: tuple[str, ...]
+    calls: list[str]
+    files: list[str]
 
 
 def compare_files(scenario: Scenario, users: int) -> Imaged:
@@ -103,7 +102,12 @@ def compare_files(scenario: Scenario, users: int) -> Imaged:
     started, users = perf_counter(), max(users, FEWEST)
     scenario = replace(scenario, plants=(_START, *scenario.plants))
     ran = [_run(scenario, users, with_suspect=present) for present in (True, False)]
-    told = [_differences(*steps) for steps in zip(*ran, strict=True)]
+    told: list[set[str]] = []  # the files of which a batch tells whether the user was in it
+    for one, other in zip(*ran, strict=True):
+        differ = set(one.files) ^ set(other.files)
+        if one.calls != other.calls:
+            differ |= set(one.calls) ^ set(other.calls) or set(one.calls)
+        told.append({word[1:] for note in differ for word in note.split() if word.startswith("/")})
     return Imaged(
         scenario=scenario.name,
         users=users,
@@ -125,11 +129,12 @@ def _run(scenario: Scenario, users: int, *, with_suspect: bool) -> list[Step]:
     """
     with process_of(scenario, users) as process:
         embedded = isinstance(process, Program)
-        watched = _Watched(process.imaged, process.handed / "calls")
+        watched = _Watched(process)
         suspect = [_SUSPECT] * with_suspect
         others = [process.pool.users - 1 - number for number in range(_OTHERS)]
         if isinstance(process, Command):
-            process.written = lambda _: watched.writes(SHARDS in scenario.command) >= len(steps)
+            written = _FOLDER_WRITTEN if SHARDS in scenario.command else _FILE_WRITTEN
+            process.written = lambda _: len(written.findall(watched.notes())) >= len(steps)
         steps = [watched.step()]
         for number in range(_BATCHES if embedded else _FEW):
             people = np.array(suspect + others[: _OTHERS if number % 2 else int(not embedded)], dtype=np.int64)
@@ -140,50 +145,33 @@ def _run(scenario: Scenario, users: int, *, with_suspect: bool) -> list[Step]:
     return steps
 
 
-def _differences(one: Step, other: Step) -> set[str]:
-    """The files of which a batch tells whether the user was in it."""
-    differ = set(one.files) ^ set(other.files)
-    if one.calls != other.calls:
-        differ |= set(one.calls) ^ set(other.calls) or set(one.calls)
-    return {word[1:] for note in differ for word in note.split() if word.startswith("/")}
-
-
 class _Watched:
     """A folder, and the calls that a process has noted since the last batch."""
 
-    def __init__(self, folder: Path, notes: Path) -> None:
-        self.folder, self._notes = folder, notes
+    def __init__(self, process: ProcessUnderAudit) -> None:
+        self._folder, self._notes = process.imaged, process.handed / "calls"
         self._read = 0
         self._before: dict[str, os.stat_result] = {}
 
-    @property
     def notes(self) -> str:
         """All that was noted so far."""
         return self._notes.read_text() if self._notes.exists() else ""
 
-    def writes(self, sharded: bool) -> int:
-        """How often a file, or the last shard of a folder, was written."""
-        return len((_FOLDER_WRITTEN if sharded else _FILE_WRITTEN).findall(self.notes))
-
     def step(self) -> Step:
         """What has happened since the last step."""
-        notes = self.notes
+        notes, shown = self.notes(), []
         fresh, self._read = notes[self._read :], len(notes)
-        files = {str(path.relative_to(self.folder)): path.lstat() for path in sorted(self.folder.rglob("*"))}
-        shown = tuple(f"/{name} {self._shown(name, found)}" for name, found in files.items())
+        files = {str(path.relative_to(self._folder)): path.lstat() for path in sorted(self._folder.rglob("*"))}
+        for name, now in files.items():
+            facts = [f"mode {now.st_mode:o}, {now.st_size} bytes, {now.st_blocks} blocks, {now.st_nlink} links"]
+            if before := self._before.get(name):
+                facts += ["same file"] if before.st_ino == now.st_ino else []
+                facts += ["written"] if before.st_mtime_ns != now.st_mtime_ns else []
+                facts += ["changed"] if before.st_ctime_ns != now.st_ctime_ns else []
+            shown.append(f"/{name} {', '.join(facts)}")
         self._before = files
         sleep(_TICK)
-        return Step(tuple(fresh.splitlines()), shown)
-
-    def _shown(self, name: str, now: os.stat_result) -> str:
-        before = self._before.get(name)
-        history = {
-            "same file": before is not None and before.st_ino == now.st_ino,
-            "written": before is not None and before.st_mtime_ns != now.st_mtime_ns,
-            "changed": before is not None and before.st_ctime_ns != now.st_ctime_ns,
-        }
-        facts = f"mode {now.st_mode:o}, {now.st_size} bytes, {now.st_blocks} blocks, {now.st_nlink} links"
-        return f"{facts}, {', '.join(fact for fact, holds in history.items() if holds)}"
+        return Step(fresh.splitlines(), shown)
 
 
 def note_calls() -> None:
@@ -202,22 +190,17 @@ def note_calls() -> None:
             path, *rest = arguments
             note(event.removeprefix("os."), *([path, rest[-1]] if event == "open" else arguments))
 
+    def noted(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
+        def note_and_call(handle: int, *arguments: Any) -> Any:
+            lengths = (each if isinstance(each, int) else len(each) for each in arguments)  # of content, its length
+            note(name, Path(f"/proc/self/fd/{handle}"), *lengths)
+            return call(handle, *arguments)
+
+        return note_and_call
+
     sys.addaudithook(heard)
     for name in _WRITES:
-        setattr(os, name, _noted(name, getattr(os, name), note))
-
-
-def _noted(name: str, call: Callable[..., Any], note: Callable[..., None]) -> Callable[..., Any]:
-    def noted(handle: int, *arguments: Any) -> Any:
-        note(name, Path(f"/proc/self/fd/{handle}"), *(_length(each) for each in arguments))
-        return call(handle, *arguments)
-
-    return noted
-
-
-def _length(argument: Any) -> int:
-    """Of content how long it is, of a number the number."""
-    return argument if isinstance(argument, int) else len(argument)
+        setattr(os, name, noted(name, getattr(os, name)))
 
 
 def _named(about: Any, folder: str) -> Any:

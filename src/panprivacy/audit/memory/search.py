@@ -9,6 +9,7 @@ taken the place of its head), and the upper half of a float.
 """
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -44,11 +45,10 @@ def look_for(patterns: Sequence[Windows | Run], image: Image, before: Image | No
         *([_WindowSearch(windows)] if windows else []),
         *(_RunSearch(group) for group in (small, large) if group),
     ]
-    places, which = np.empty(_MOST, dtype=np.int64), np.empty(_MOST, dtype=np.int64)
     for segment in image.segments:
-        earlier = _EarlierBytes(before, segment)
+        searched = _Searched(segment, before)
         for search in searches:
-            search.through(segment, earlier, places, which)
+            search.through(searched)
 
 
 def _index(keys: Words) -> tuple[Any, ...]:
@@ -61,22 +61,24 @@ def _index(keys: Words) -> tuple[Any, ...]:
     return index
 
 
-class _EarlierBytes:
-    """The bytes in the place of a segment before the first batch, copied when they are first compared."""
+class _Searched:
+    """A segment, and the bytes in its place before the first batch, copied when they are first compared."""
 
-    def __init__(self, before: Image | None, segment: Segment) -> None:
-        self._before, self._segment = before, segment
-        self._octets: Octets | None = None
-        self.name = segment.name
+    def __init__(self, segment: Segment, before: Image | None) -> None:
+        self.octets, self.name = segment.octets, segment.name
+        self.halves = self.octets[: len(self.octets) // 4 * 4].view(np.uint32)
+        self._segment, self._before = segment, before
 
-    def same(self, places: NDArray[np.int64], size: int) -> NDArray[np.bool_]:
+    @cached_property
+    def _earlier(self) -> Octets | None:
+        return None if self._before is None else self._before.earlier(self._segment)
+
+    def same(self, places: Numbers, size: int) -> NDArray[np.bool_]:
         """Whether the bytes at these places have not changed."""
-        if self._before is None or not len(places):
+        if not len(places) or self._earlier is None:
             return np.zeros(len(places), dtype=np.bool_)
-        if self._octets is None:
-            self._octets = self._before.earlier(self._segment)
         steps = places[:, None] + np.arange(size)
-        return np.asarray((self._octets[steps] == self._segment.octets[steps]).all(axis=1))
+        return np.asarray((self._earlier[steps] == self.octets[steps]).all(axis=1))
 
 
 class _WindowSearch:
@@ -86,21 +88,14 @@ class _WindowSearch:
         self._owner = np.repeat(np.arange(len(windows)), [len(w.keys) for w in windows])[first]
         self._number = np.concatenate([np.arange(len(w.keys)) for w in windows])[first]
         self._index = _index(keys)
-        self._neighbours = (
-            np.concatenate([w.before for w in windows])[first],
-            np.concatenate([w.after for w in windows])[first],
-            np.concatenate([w.sides for w in windows])[first],
-            *(self._each(lambda w: w.need, np.int64), self._each(lambda w: w.step, np.int64)),
+        around = (np.concatenate([getattr(w, name) for w in windows])[first] for name in ("before", "after", "sides"))
+        need, step, self._new, self._per_bit = (
+            np.array([getattr(w, name) for w in windows])[self._owner] for name in ("need", "step", "new", "per_bit")
         )
-        self._new = self._each(lambda w: w.new, np.bool_)
-        self._bits = self._each(lambda w: w.what in ("table", "flips"), np.bool_)
+        self._neighbours = (*around, need, step)
 
-    def _each(self, of: Any, dtype: Any) -> NDArray[Any]:
-        return np.array([of(w) for w in self._windows], dtype=dtype)[self._owner]
-
-    def through(
-        self, segment: Segment, earlier: _EarlierBytes, places: NDArray[np.int64], which: NDArray[np.int64]
-    ) -> None:
+    def through(self, segment: _Searched) -> None:
+        places, which = np.empty((2, _MOST), dtype=np.int64)
         for width in _WIDTHS:
             size = np.dtype(width).itemsize
             numbers = segment.octets[: len(segment.octets) // size * size].view(width)
@@ -110,29 +105,22 @@ class _WindowSearch:
                 else:
                     found = kernels.scan_numbers(numbers, per_bit, *self._index, places, which)  # type: ignore[call-arg]
                 if found:
-                    self._note(earlier, numbers, per_bit, places[:found], which[:found])
+                    self._note(segment, numbers, per_bit, places[:found], which[:found])
 
-    def _note(
-        self,
-        earlier: _EarlierBytes,
-        numbers: NDArray[Any],
-        per_bit: bool,
-        places: NDArray[np.int64],
-        which: NDArray[np.int64],
-    ) -> None:
+    def _note(self, segment: _Searched, numbers: NDArray[Any], per_bit: bool, places: Numbers, which: Numbers) -> None:
         keep = np.empty(len(places), dtype=np.bool_)
         kernels.confirm(numbers, per_bit, places, which, self._neighbours, keep)
         if per_bit:
-            keep &= self._bits[which]
+            keep &= self._per_bit[which]
         places, which = places[keep], which[keep]
         doubtful = self._new[which]
         keep = np.ones(len(which), dtype=np.bool_)
-        keep[doubtful] = ~earlier.same(places[doubtful] * numbers.itemsize, 8)
+        keep[doubtful] = ~segment.same(places[doubtful] * numbers.itemsize, 8)
         which = which[keep]
         for owner in np.unique(self._owner[which]):
             of_this = which[self._owner[which] == owner]
             self._windows[owner].found[self._number[of_this]] = True
-            self._windows[owner].where.add(earlier.name)
+            self._windows[owner].where.add(segment.name)
 
 
 class _RunSearch:
@@ -164,45 +152,36 @@ class _RunSearch:
             at = at[(run.skip[there] != run.values[at]) | (run.skip[there + 1] != run.values[at + 1])]
         return at + first
 
-    def through(
-        self, segment: Segment, earlier: _EarlierBytes, places: NDArray[np.int64], which: NDArray[np.int64]
-    ) -> None:
-        halves = segment.octets[: len(segment.octets) // 4 * 4].view(np.uint32)
+    def through(self, segment: _Searched) -> None:
+        halves = segment.halves
+        places, which, lane_of = np.empty((3, _MOST), dtype=np.int64)
         if self._limit <= 2**32:
             lanes = np.array([(1 + wide, stride) for wide, stride, _ in _LANES])
-            lane_of = np.empty(len(places), dtype=np.int64)
             found = kernels.scan_small_pairs(  # type: ignore[call-arg]
                 halves, lanes, self._limit, *self._index, places, which, lane_of
             )
-            for lane in np.unique(lane_of[:found]):
-                of_this = lane_of[:found] == lane
-                self._note(earlier, halves, _LANES[lane], places[:found][of_this], which[:found][of_this])
-        for wide, stride, swapped in self._lanes:
-            lane_ = halves, wide, stride, swapped, self._limit
-            found = kernels.scan_pairs(*lane_, *self._index, places, which)  # type: ignore[call-arg]
+            for number in np.unique(lane_of[:found]):
+                of_this = lane_of[:found] == number
+                self._note(segment, _LANES[number], places[:found][of_this], which[:found][of_this])
+        for lane in self._lanes:
+            found = kernels.scan_pairs(halves, *lane, self._limit, *self._index, places, which)  # type: ignore[call-arg]
             if found:
-                self._note(earlier, halves, (wide, stride, swapped), places[:found], which[:found])
+                self._note(segment, lane, places[:found], which[:found])
 
-    def _note(
-        self,
-        earlier: _EarlierBytes,
-        halves: NDArray[np.uint32],
-        lane: tuple[bool, int, bool],
-        places: NDArray[np.int64],
-        which: NDArray[np.int64],
-    ) -> None:
+    def _note(self, segment: _Searched, lane: tuple[bool, int, bool], places: Numbers, which: Numbers) -> None:
         wide, stride, swapped = lane
         starts, owners = self._starts[which].copy(), self._owner[which]
         lengths = np.empty(len(places), dtype=np.int64)
         bounds, need = self._bounds[owners], self._need[owners]
-        kernels.confirm_runs(halves, wide, stride, swapped, places, starts, self._values, bounds, need, _REACH, lengths)
+        found = segment.halves, wide, stride, swapped, places, starts
+        kernels.confirm_runs(*found, self._values, bounds, need, _REACH, lengths)
         keep = lengths > 0
         doubtful = keep & self._new[owners]
-        keep[doubtful] = ~earlier.same(4 * places[doubtful], 4 * stride + (8 if wide else 4))
+        keep[doubtful] = ~segment.same(4 * places[doubtful], 4 * stride + (8 if wide else 4))
         for start, length, owner in zip(starts[keep], lengths[keep], owners[keep], strict=True):
             run, at = self._runs[owner], start - self._bounds[owner, 0]
             run.found[at : at + length] = True
-            run.where.add(earlier.name)
+            run.where.add(segment.name)
 
 
 # --- counts -----------------------------------------------------------------------------------------------------------
@@ -253,13 +232,12 @@ def _words_in(image: Image, before: Image | None, words: NDArray[np.uint32]) -> 
     """Which words of 4 bytes, in ascending order, stand in an image where they did not stand before."""
     found, bitmap = np.zeros(len(words), dtype=np.bool_), np.zeros(2**16, dtype=np.bool_)
     bitmap[words & np.uint32(0xFFFF)] = True
-    places, which = np.empty(_MOST, dtype=np.int64), np.empty(_MOST, dtype=np.int64)
-    for segment in image.segments:
-        halves = segment.octets[: len(segment.octets) // 4 * 4].view(np.uint32)
-        earlier = _EarlierBytes(before, segment)
-        for start in range(0, len(halves), _MOST):  # so that no find is left out
-            met = kernels.scan_words(halves[start : start + _MOST], words, bitmap, places, which)
+    places, which = np.empty((2, _MOST), dtype=np.int64)
+    for each in image.segments:
+        segment = _Searched(each, before)
+        for start in range(0, len(segment.halves), _MOST):  # so that no find is left out
+            met = kernels.scan_words(segment.halves[start : start + _MOST], words, bitmap, places, which)
             if met:
-                new = ~earlier.same(4 * (start + places[:met]), 4)
+                new = ~segment.same(4 * (start + places[:met]), 4)
                 found[which[:met][new]] = True
     return found

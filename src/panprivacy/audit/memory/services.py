@@ -30,13 +30,6 @@ from panprivacy.audit.memory.refusals import RefusedRequests, trusting
 from panprivacy.audit.memory.traces import Beside, TableVersion, Traces
 from panprivacy.folder import gather
 
-_TYPES = {
-    "CSV": "text/csv",
-    "NDJSON": "application/x-ndjson",
-    "Arrow": "application/vnd.apache.arrow.stream",
-    "JSON": "application/json",
-    "slots": "application/vnd.panprivacy.slots",
-}
 _PAGES = ("/", "/counters", "/counters/audited", "/counters/audited/releases", "/metrics", "/health")
 _PATIENCE = 60.0  # seconds for a batch
 _LISTED = 20_000  # ids of a JSON array, which the service takes up to 1 MiB of
@@ -50,8 +43,32 @@ _KINDS = ('{{"person": "{}"}}', '{{"user": ["{}"]}}', '{{"user": "{}"', "[{}]")
 _PLAN = f'epsilon = {EPSILON}\nreleases = {RELEASES}\ncolumn = "user"\n'
 
 
-class _Served(ProcessUnderAudit):
-    """A service with a counter `audited`."""
+class Service(ProcessUnderAudit):
+    """A service with a counter `audited`, and a client that sends bodies of one form and reads all pages."""
+
+    def start(self) -> None:
+        self._form, refusing, encrypted, tls = self.scenario.form, self.scenario.refused, self.scenario.encrypted, ""
+        if refusing:
+            self.scenario = replace(self.scenario, plants=(refusals.FAULTS, *self.scenario.plants))
+        if encrypted:
+            tls = '[service.tls]\ncertificate = "{}"\nkey = "{}"\n'.format(*write_certificate(self.handed))
+        settings = (
+            f'[service]\nport = 0\nfolder = "{self.imaged}"\nanonymous = ["feed", "read", "release", "admin"]\n'
+            f"{tls}[counters.audited]\n{self._kind}\n{_PLAN}"
+        )
+        port = self._serve(refusals.settings(self._kind, self.imaged, tls) if refusing else settings)
+        self._most = refusals.ROWS if refusing else _LISTED if self._form == "JSON" else _ROWS
+        self._token = {"authorization": f"Bearer {refusals.FEEDER}"} if refusing else {}
+        self._connection, self._reader = (
+            HTTPSConnection("127.0.0.1", port, timeout=_PATIENCE, context=trusting())
+            if encrypted
+            else HTTPConnection("127.0.0.1", port, timeout=_PATIENCE)
+            for _ in range(2)
+        )
+        self._reader.request("GET", "/stream")
+        self._refusals = RefusedRequests(port, encrypted=encrypted, process=self.pid)
+        for each in (self._connection, self._reader, self._refusals):
+            self._open.callback(each.close)
 
     def _serve(self, settings: str) -> int:
         """Start it by a file of settings, which are public; returns its port."""
@@ -80,38 +97,9 @@ class _Served(ProcessUnderAudit):
             traces.add_texts(each, first + np.arange(len(each)))
             first += len(each)
 
-
-class Service(_Served):
-    """A service, and a client that sends bodies of one form, and reads all that can be read."""
-
-    def start(self) -> None:
-        self._refusing, self._form = self.scenario.refused, self.scenario.form
-        if self._refusing:
-            self.scenario = replace(self.scenario, plants=(refusals.FAULTS, *self.scenario.plants))
-        encrypted, tls = self.scenario.encrypted, ""
-        if encrypted:
-            tls = '[service.tls]\ncertificate = "{}"\nkey = "{}"\n'.format(*write_certificate(self.handed))
-        settings = (
-            f'[service]\nport = 0\nfolder = "{self.imaged}"\nanonymous = ["feed", "read", "release", "admin"]\n'
-            f"{tls}[counters.audited]\n{self._kind}\n{_PLAN}"
-        )
-        port = self._serve(refusals.settings(self._kind, self.imaged, tls) if self._refusing else settings)
-        self._most = refusals.ROWS if self._refusing else _LISTED if self._form == "JSON" else _ROWS
-        self._token = {"authorization": f"Bearer {refusals.FEEDER}"} if self._refusing else {}
-        self._connection, self._reader = (
-            HTTPSConnection("127.0.0.1", port, timeout=_PATIENCE, context=trusting())
-            if encrypted
-            else HTTPConnection("127.0.0.1", port, timeout=_PATIENCE)
-            for _ in range(2)
-        )
-        self._reader.request("GET", "/stream")
-        self._refusals = RefusedRequests(port, encrypted=encrypted, process=self.pid)
-        for each in (self._connection, self._reader, self._refusals):
-            self._open.callback(each.close)
-
     def versions(self) -> list[TableVersion]:
         """The bits: read off their pages, or off the file where the service has other counters, too."""
-        return [self.version_in(self.imaged / "audited.pp")] if self._refusing else super().versions()
+        return [self.version_in(self.imaged / "audited.pp")] if self.scenario.refused else super().versions()
 
     def feed(self, number: int, step: str, people: People) -> Beside:  # noqa: ARG002
         """Send a batch; it is counted, and on disk, when this returns."""
@@ -157,7 +145,7 @@ class Service(_Served):
         return said
 
     def _answer(self, method: str, path: str, body: bytes = b"") -> tuple[int, bytes]:
-        headers = {"content-type": _TYPES[self._form]} if body else {}
+        headers = {"content-type": refusals.TYPES[self._form]} if body else {}
         self._connection.request(method, path, body, headers | self._token)
         answer = self._connection.getresponse()
         return answer.status, answer.read()
@@ -191,7 +179,7 @@ def write_certificate(folder: Path) -> tuple[Path, Path]:
     return written, secret
 
 
-class Consumer(_Served):
+class Consumer(Service):
     """A service that reads a broker, some of whose messages are bad."""
 
     most = _MOST

@@ -133,14 +133,14 @@ class Traces:
         """Look for a version of a table beside the present one."""
         now = _counterpart(version, present)
         size = version.location.size
-        for windows in patterns.of_bits("table", version.octets, size, now.octets if now else None):
+        for windows in patterns.of_bits(version.octets, size, now.octets if now else None):
             self._bits.append((windows, version, now))
         self._counts.append(patterns.of_counts(version.words, now.words if now else None))
         if version.location.each > 1:
             self._counts.append(patterns.of_counters(version.counters, now.counters if now else None))
         if version.listed is not None:
             skip = now.listed if now is not None and now.listed is not None else np.empty(0, dtype=np.uint64)
-            self._lists.append((Run("table", version.listed, ASCENDING, new=False, skip=skip), version))
+            self._lists.append((Run(version.listed, ASCENDING, new=False, skip=skip), version))
 
     def _add_flips(self, fed: FedBatch, after: TableVersion) -> None:
         """Look for the flips of a batch in the order of its events."""
@@ -162,7 +162,8 @@ class Traces:
             self._flips.append((patterns.of_times(times), owners, 8))
         else:
             octets = np.packbits(owners != _NOBODY, bitorder="little")
-            self._flips += [(windows, owners, 64) for windows in patterns.of_bits("marks", octets, size, need=2)]
+            found = patterns.of_bits(octets, size, need=2, per_bit=False)
+            self._flips += [(windows, owners, 64) for windows in found]
 
     def _add_gathered(self, fed: FedBatch, after: TableVersion, present: list[TableVersion]) -> None:
         """Look for a table of marks that says who came in a batch, and for a table with their flips only.
@@ -187,38 +188,32 @@ class Traces:
     def _add_ids(self, fed: FedBatch) -> None:
         """Look for the ids of a batch, their hashes, places and bits, in the order of the batch and sorted."""
         pool, people = self.pool, fed.people
-        last = np.unique(people)
+        last, first = np.unique(people, return_index=True)
         if pool.text:
-            self._ids.append((patterns.of_texts("ids", pool.given(last)), last))
+            self.add_texts(pool.given(last), last)
         elif pool.open:
-            ids = pool.given(last).astype(np.uint64)
-            self._ids += [(patterns.of_numbers("ids", ids, new=True), last), (patterns.of_digits("ids", ids), last)]
+            self._ids += [(windows, last) for windows in patterns.of_numbers(pool.given(last).astype(np.uint64))]
         else:
             for column in np.atleast_2d(pool.given(people).T):
                 self._add_runs(column.astype(np.uint64), people)
         if pool.open and pool.keyed:
-            _, first = np.unique(people, return_index=True)
-            hashes = fed.places[first]
-            self._ids += [
-                (patterns.of_numbers("ids", hashes, new=True), last),
-                (patterns.of_digits("ids", hashes), last),
-            ]
+            self._ids += [(windows, last) for windows in patterns.of_numbers(fed.places[first])]
         elif pool.keyed:
             self._add_runs(fed.places, people)
         for hashes in pool.hashes(last):
             in_order = hashes[np.searchsorted(last, people)]
-            self._ids.append((patterns.in_a_row("ids", in_order, need=1, new=True), people))
+            self._ids.append((patterns.in_a_row(in_order, need=1, new=True), people))
         if pool.categories == MANY:
-            self._ids.append((Run("ids", pool.codes(people), IN_ORDER), people))
+            self._ids.append((Run(pool.codes(people), IN_ORDER), people))
         there = fed.slots >= 0
         self._add_runs(fed.slots[there].astype(np.uint64), people[there])
 
     def _add_runs(self, values: Words, people: People) -> None:
         swapped = self.pool.container == "NumPy big-endian"
-        self._ids.append((Run("ids", values, IN_ORDER, swapped=swapped), people))
+        self._ids.append((Run(values, IN_ORDER, swapped=swapped), people))
         ascending, first = np.unique(values, return_index=True)
         if len(ascending) * 4 <= ascending.max(initial=0):
-            self._ids.append((Run("ids", ascending, ASCENDING), people[first]))
+            self._ids.append((Run(ascending, ASCENDING), people[first]))
 
     def _add_beside(self, beside: Beside, people: People) -> None:
         """Look for what came with the ids of these users."""
@@ -227,14 +222,13 @@ class Traces:
         if beside.times is not None:  # as numbers of microseconds, and as texts from the minute on
             moments = beside.times.astype(np.uint64)
             floats = moments.astype(np.float64)
-            for numbers in (floats.view(np.uint64), (floats / SECOND).view(np.uint64), moments):
-                self._ids.append((patterns.of_numbers("ids", numbers, new=True), people))
-            self._ids.append((patterns.of_digits("ids", moments), people))
+            found = [patterns.in_a_row(each.view(np.uint64), need=0, new=True) for each in (floats, floats / SECOND)]
+            self._ids += [(windows, people) for windows in (*found, *patterns.of_numbers(moments))]
             texts = [text[-LETTERS:] for text in np.datetime_as_string(beside.times)]
             self.add_texts(np.array(texts, dtype=np.bytes_), people)
         if beside.numbers is not None:
             owners = np.repeat(people, len(beside.numbers) // len(people))
-            self._ids.append((Run("ids", beside.numbers, IN_ORDER), owners))
+            self._ids.append((Run(beside.numbers, IN_ORDER), owners))
         if beside.mask is not None:  # which tells the rows of these users from rows of strangers
             owners = np.full(len(beside.mask), _NOBODY, dtype=np.int64)
             owners[beside.mask] = people
@@ -242,11 +236,11 @@ class Traces:
 
     def add_texts(self, texts: NDArray[np.bytes_], people: People) -> None:
         """Look for texts that came with these users, row by row: a column that is not counted."""
-        self._ids.append((patterns.of_texts("ids", texts), people))
+        self._ids.append((patterns.of_texts(texts), people))
 
     def add_keys(self, secrets: list[bytes]) -> None:
         """Look for keys and keystreams."""
-        self._keys += [patterns.of_octets("keys", secret) for secret in secrets]
+        self._keys += [patterns.of_octets(secret) for secret in secrets]
 
     # --- what was found -----------------------------------------------------------------------------------------
 
@@ -298,7 +292,7 @@ class Traces:
 def _windows_of(bits: NDArray[Any]) -> list[Windows]:
     """Windows of a bit for each row of a batch."""
     octets = np.packbits(bits, bitorder="little")
-    return patterns.of_bits("flips", np.concatenate([octets, np.zeros(-len(octets) % 8, dtype=np.uint8)]), len(bits))
+    return patterns.of_bits(np.concatenate([octets, np.zeros(-len(octets) % 8, dtype=np.uint8)]), len(bits))
 
 
 def _counterpart(version: TableVersion, present: list[TableVersion]) -> TableVersion | None:
@@ -342,11 +336,8 @@ def secrets_of(keys: bytes, first: int, others: int) -> list[bytes]:
     for number, start in enumerate(range(0, len(keys), KEY_BYTES)):
         key = keys[start : start + KEY_BYTES]
         for _ in range(0, first if number == 0 else others, _BLOCK):
-            stream = _keystream(key, KEY_BYTES + min(_BLOCK, first if number == 0 else others))
+            size = KEY_BYTES + min(_BLOCK, first if number == 0 else others)
+            stream = Cipher(algorithms.AES256(key), modes.CTR(bytes(16))).encryptor().update(bytes(size))
             found += [key, stream]
             key = stream[:KEY_BYTES]
     return found
-
-
-def _keystream(key: bytes, size: int) -> bytes:
-    return Cipher(algorithms.AES256(key), modes.CTR(bytes(16))).encryptor().update(bytes(size))
