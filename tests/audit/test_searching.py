@@ -99,11 +99,10 @@ def test_a_part_of_an_old_table_names_only_its_users() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("width", [1, 2, 4, 8])
 def test_counts_per_word_are_found_in_any_width(width: int) -> None:
-    old, new = packed(OLD).view(np.uint64), packed(NEW).view(np.uint64)
-    counts = np.bitwise_count(old).astype(f"u{width}").tobytes()
+    old, new = (np.bitwise_count(packed(bits).view(np.uint64)) for bits in (OLD, NEW))
 
-    assert search(image_of(counts), patterns.of_counts(old, new)) > 0.9
-    assert search(image_of(np.bitwise_count(new).tobytes()), patterns.of_counts(old, new)) == 0
+    assert search(image_of(old.astype(f"u{width}").tobytes()), patterns.of_counts(old, new)) > 0.9
+    assert search(image_of(new.tobytes()), patterns.of_counts(old, new)) == 0
 
 
 @pytest.mark.slow

@@ -27,12 +27,9 @@ Ids: TypeAlias = NDArray[Any]
 
 People = NDArray[np.int64]
 """Users by their number in the pool."""
-LETTERS = 12
-"""Letters of an id that is a text."""
-COLUMN = "user"
-"""The column of ids in a frame."""
-LONG = CHUNK + 10_000
-"""Events of a long batch: coins are drawn for fewer at a time."""
+LETTERS = 12  # letters of an id that is a text
+COLUMN = "user"  # the column of ids in a frame
+LONG = CHUNK + 10_000  # events of a long batch: coins are drawn for fewer at a time
 _HUGE = 2 * ROWS_PER_THREAD[Lookup.DIRECT] + 10_000  # events that two threads share, whatever the container
 # Batches of the first users of a group. The arrays of a tiny one NumPy would keep when they are freed.
 _FIRST = {"tiny": 100, "short": 1_000, "singly": 1_000}

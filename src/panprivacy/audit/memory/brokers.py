@@ -13,8 +13,7 @@ from typing import Any
 
 from panprivacy.audit.memory.images import CannotImage
 
-JARS = "PANPRIVACY_KAFKA_JARS"
-"""The variable that names the folder with the jars of Kafka; `.ci/run` sets it."""
+JARS = "PANPRIVACY_KAFKA_JARS"  # the variable that names the folder with the jars of Kafka; `.ci/run` sets it
 _PATIENCE = 120.0  # seconds: on a busy machine Java takes its time
 _FORMATTED = "formatted"  # beside the jars: a folder of data with nothing in it, since making one takes seconds
 

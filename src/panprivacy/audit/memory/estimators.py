@@ -31,17 +31,12 @@ BUCKETS = 4096
 IN_FOLDER, TAKEN, COMBINED = "folder, ", "taken, ", "combined, "
 SHARDS = 3
 
-STRANGERS = ", strangers"
-"""Suffix of kinds whose batches have rows of users outside the universe, which are left out."""
-TIMES = ", times"
-"""Suffix of kinds whose events have times."""
-START = 20_458 * DAY
-"""When the first day starts: on 5 January 2026."""
+STRANGERS = ", strangers"  # suffix of kinds whose batches have rows of users outside the universe, which are left out
+TIMES = ", times"  # suffix of kinds whose events have times
+START = 20_458 * DAY  # when the first day starts: on 5 January 2026
 _SPREAD = 2_654_435_761  # prime, and large: neighbouring ids come at times that are far apart
-LARGE = ", large"
-"""Suffix of kinds whose counts are large enough to be told from other numbers in memory."""
-SMALL_EPSILON = 1e-3
-"""Of which noise is large, too."""
+LARGE = ", large"  # suffix of kinds whose counts are large enough to be told from other numbers in memory
+SMALL_EPSILON = 1e-3  # of which noise is large, too
 _LARGE, _GROUPS = 2**22, 50
 
 FEW, MANY = 3, 1000

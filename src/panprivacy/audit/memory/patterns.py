@@ -133,16 +133,9 @@ def _words_at(octets: Octets, size: int, offset: int) -> Words:
     return shifted[: max(size - offset, 0) // 64 * 8].view(np.uint64)
 
 
-def of_counts(words: Words, present: Words | None) -> Windows:
-    """How many ones each word has, eight words a window; only where that differs from the present."""
-    counts = _eights(np.bitwise_count(words))
-    windows = in_a_row(counts, need=2)
-    return windows if present is None else windows.only(counts != _eights(np.bitwise_count(present)))
-
-
-def of_counters(counters: Octets, present: Octets | None) -> Windows:
-    """Counters of eight slots a window, a byte each; only where they differ from the present."""
-    windows = in_a_row(_eights(counters), need=2)
+def of_counts(counts: Octets, present: Octets | None) -> Windows:
+    """Eight small numbers a window, a byte each; only where they differ from the present."""
+    windows = in_a_row(_eights(counts), need=2)
     return windows if present is None else windows.only(windows.keys != _eights(present))
 
 

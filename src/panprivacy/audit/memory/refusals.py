@@ -33,8 +33,7 @@ from panprivacy.state import StateFile
 
 FEEDER, READER = "pp_the-auditor-feeds", "pp_the-auditor-reads"
 """Tokens of the service under audit: one for everything, one for reading only."""
-ROWS = 10_000
-"""Rows of a body that the service under audit has room for."""
+ROWS = 10_000  # rows of a body that the service under audit has room for
 
 MOST = 2**21  # bytes of a body, and of all bodies together
 LONG = MOST // 2  # bytes of a body that goes straight from the socket to its place

@@ -80,8 +80,7 @@ def search_image(scenario: Scenario, users: int) -> Imaged:
 _EVENTS = ("open", "os.rename", "os.link", "os.remove", "os.mkdir", "os.rmdir", "os.truncate", "os.utime", "os.chmod")
 _WRITES = ("pwrite", "write", "posix_fallocate", "fsync", "fdatasync")
 
-FEWEST = 200_000
-"""Users of whom the bits take several blocks of a disk."""
+FEWEST = 200_000  # users of whom the bits take several blocks of a disk
 _BATCHES, _FEW = 10, 4  # of a program that embeds the library, and of a command or a service, which takes longer
 _SUSPECT, _OTHERS = 1, 3
 _TICK = 0.01  # seconds after which a file that is written has another time, on any file system

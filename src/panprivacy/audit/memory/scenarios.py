@@ -7,8 +7,7 @@ from importlib.util import find_spec
 from panprivacy import registry
 from panprivacy.audit.memory.brokers import KINDS
 
-BATCHES = ("tiny", "short", "medium", "long", "huge", "singly")
-"""The steps that are batches."""
+BATCHES = ("tiny", "short", "medium", "long", "huge", "singly")  # the steps that are batches
 URLS, STORE, HTTP = "URLs", "store", "HTTP"
 _MODULES = {
     "pandas": ("pandas",),
@@ -83,14 +82,10 @@ _SLOTS = ("short", "long", "release", "medium", "short")
 _PIPED = ("short", "medium", "release", "medium", "short")
 _FETCHED = ("short", "medium", "tiny", "medium", "short")
 _REFUSED = ("short", "refused", "reload", "medium", "short")
-LIST = "list.csv"
-"""The file of the list of users that a pipe is given."""
-STATE = "state.pp"
-"""The file that a pipe keeps its state in."""
-SHARDS = "shards/"
-"""The folder that a pipe keeps its state in, if it does not keep it in a file."""
-FIRST_DAY = "2026-01-05"
-"""When the first period of a pipe starts whose events have times."""
+LIST = "list.csv"  # the file of the list of users that a pipe is given
+STATE = "state.pp"  # the file that a pipe keeps its state in
+SHARDS = "shards/"  # the folder that a pipe keeps its state in, if it does not keep it in a file
+FIRST_DAY = "2026-01-05"  # when the first period of a pipe starts whose events have times
 _DENSITY, _DISTINCT = ("density", "-", "-n", "USERS"), ("distinct", "-", "--ids", "text")
 _COUNTS = ("counts", "-", "-n", "USERS")
 _KEPT, _IN_FOLDER = ("--state", STATE), ("--state", SHARDS, "--shards", "3")

@@ -21,8 +21,7 @@ from panprivacy.audit.memory.patterns import Run, Windows, Words
 
 Numbers: TypeAlias = NDArray[np.int64]
 
-CHANCE = 1e-9
-"""The probability at most of a find in a process that has left nothing."""
+CHANCE = 1e-9  # the probability at most of a find in a process that has left nothing
 _LEAST = 1000  # smaller numbers are in every process, as often as their decoys
 _DECOYS = np.array([sign * step for step in range(3, 163, 2) for sign in (1, -1)])
 _MOST = 2**20  # finds in one lane of one segment: more of them would say nothing new

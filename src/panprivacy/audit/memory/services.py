@@ -8,7 +8,6 @@ in halves until the bad one is found. Ids must not stay, neither of good message
 import json
 import re
 import subprocess
-from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from http.client import HTTPConnection, HTTPSConnection
@@ -52,11 +51,7 @@ class Service(ProcessUnderAudit):
             self.scenario = replace(self.scenario, plants=(refusals.FAULTS, *self.scenario.plants))
         if encrypted:
             tls = '[service.tls]\ncertificate = "{}"\nkey = "{}"\n'.format(*write_certificate(self.handed))
-        settings = (
-            f'[service]\nport = 0\nfolder = "{self.imaged}"\nanonymous = ["feed", "read", "release", "admin"]\n'
-            f"{tls}[counters.audited]\n{self._kind}\n{_PLAN}"
-        )
-        port = self._serve(refusals.settings(self._kind, self.imaged, tls) if refusing else settings)
+        port = self._serve(refusals.settings(self._kind, self.imaged, tls) if refusing else tls + self._settings)
         self._most = refusals.ROWS if refusing else _LISTED if self._form == "JSON" else _ROWS
         self._token = {"authorization": f"Bearer {refusals.FEEDER}"} if refusing else {}
         self._connection, self._reader = (
@@ -90,12 +85,11 @@ class Service(ProcessUnderAudit):
             return f'kind = "distinct"\nids = "{"text" if self.pool.text else "integers"}"'
         return f'kind = "{"counts" if self.pool.bits_each > 1 else "density"}"\nuniverse = {self.users}'
 
-    def _add_strangers(self, traces: Traces, texts: Sequence[NDArray[np.bytes_]]) -> None:
-        """Look for texts of senders who are not in the pool: they get numbers above its users'."""
-        first = self.pool.users
-        for each in texts:
-            traces.add_texts(each, first + np.arange(len(each)))
-            first += len(each)
+    @property
+    def _settings(self) -> str:
+        roles = '["feed", "read", "release", "admin"]'
+        service = f'[service]\nport = 0\nfolder = "{self.imaged}"\nanonymous = {roles}\n'
+        return f"{service}[counters.audited]\n{self._kind}\n{_PLAN}"
 
     def versions(self) -> list[TableVersion]:
         """The bits: read off their pages, or off the file where the service has other counters, too."""
@@ -153,8 +147,7 @@ class Service(ProcessUnderAudit):
     def add_secrets(self, traces: Traces) -> None:
         """Look for what came with requests that were refused: ids, and addresses of senders."""
         addresses = np.array(self._refusals.addresses, dtype=f"S{LETTERS}")
-        found = (*(ids for _, ids in self._refusals.sent), addresses)
-        self._add_strangers(traces, [texts for texts in found if len(texts)])
+        traces.add_strangers([*(ids for _, ids in self._refusals.sent), addresses])
 
 
 def write_certificate(folder: Path) -> tuple[Path, Path]:
@@ -192,10 +185,7 @@ class Consumer(Service):
         self._broker.fill(_TOPIC, [_message(text) for text in letters(np.random.default_rng(self.users), 1)])
         source = self._broker.source(_TOPIC) | {"bad": "skip", "format": "json"}
         lines = "".join(f"{key} = {json.dumps(value)}\n" for key, value in source.items())
-        self._serve(
-            f'[service]\nport = 0\nfolder = "{self.imaged}"\nanonymous = ["read"]\n[counters.audited]\n'
-            f"{self._kind}\n{_PLAN}[counters.audited.source]\nbatch = 1000\n{lines}"
-        )
+        self._serve(f"{self._settings}[counters.audited.source]\nbatch = 1000\n{lines}")
         self._wait()
 
     def feed(self, number: int, step: str, people: People) -> Beside:  # noqa: ARG002
@@ -215,7 +205,7 @@ class Consumer(Service):
         sleep(_STILL)
 
     def add_secrets(self, traces: Traces) -> None:
-        self._add_strangers(traces, self._strangers[:-1])
+        traces.add_strangers(self._strangers[:-1])
 
 
 def _message(text: Any) -> bytes:

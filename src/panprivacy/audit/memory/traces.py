@@ -4,6 +4,7 @@ It is made from the bits at every checkpoint, from the users of each batch, and 
 `Traces` turns them into patterns, and counts what was found.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -49,9 +50,9 @@ class TableVersion:
         return cls(location, np.packbits(bits, bitorder="little"), listed)
 
     @property
-    def words(self) -> Words:
-        """The bits as words."""
-        return self.octets.view(np.uint64)
+    def ones(self) -> Octets:
+        """How many ones each word has."""
+        return np.bitwise_count(self.octets.view(np.uint64))
 
     @property
     def counters(self) -> Octets:
@@ -108,12 +109,11 @@ class Traces:
     """All that a scenario must not have left, and whom each trace of it names."""
 
     pool: UserPool
-    _bits: list[tuple[Windows, TableVersion, TableVersion | None]] = field(default_factory=list)
+    _bits: list[tuple[Windows | Run, TableVersion, TableVersion | None]] = field(default_factory=list)
     _flips: list[tuple[Windows, People, int]] = field(default_factory=list)
     _ids: list[tuple[Windows | Run, People]] = field(default_factory=list)
     _keys: list[Windows] = field(default_factory=list)
     _counts: list[Windows] = field(default_factory=list)
-    _lists: list[tuple[Run, TableVersion]] = field(default_factory=list)
     released: bytes = b""
     """The counts of all releases, where the process tells them: see `search.find_counts`."""
 
@@ -132,15 +132,14 @@ class Traces:
     def add_version(self, version: TableVersion, present: list[TableVersion]) -> None:
         """Look for a version of a table beside the present one."""
         now = _counterpart(version, present)
-        size = version.location.size
-        for windows in patterns.of_bits(version.octets, size, now.octets if now else None):
+        for windows in patterns.of_bits(version.octets, version.location.size, now.octets if now else None):
             self._bits.append((windows, version, now))
-        self._counts.append(patterns.of_counts(version.words, now.words if now else None))
+        self._counts.append(patterns.of_counts(version.ones, now.ones if now else None))
         if version.location.each > 1:
-            self._counts.append(patterns.of_counters(version.counters, now.counters if now else None))
+            self._counts.append(patterns.of_counts(version.counters, now.counters if now else None))
         if version.listed is not None:
             skip = now.listed if now is not None and now.listed is not None else np.empty(0, dtype=np.uint64)
-            self._lists.append((Run(version.listed, ASCENDING, new=False, skip=skip), version))
+            self._bits.append((Run(version.listed, ASCENDING, new=False, skip=skip), version, now))
 
     def _add_flips(self, fed: FedBatch, after: TableVersion) -> None:
         """Look for the flips of a batch in the order of its events."""
@@ -238,6 +237,12 @@ class Traces:
         """Look for texts that came with these users, row by row: a column that is not counted."""
         self._ids.append((patterns.of_texts(texts), people))
 
+    def add_strangers(self, texts: Sequence[NDArray[np.bytes_]]) -> None:
+        """Look for texts of senders who are not in the pool: they get numbers above its users'."""
+        everything = np.concatenate(texts)
+        if len(everything):
+            self.add_texts(everything, self.pool.users + np.arange(len(everything)))
+
     def add_keys(self, secrets: list[bytes]) -> None:
         """Look for keys and keystreams."""
         self._keys += [patterns.of_octets(secret) for secret in secrets]
@@ -252,7 +257,7 @@ class Traces:
     @property
     def _words(self) -> list[Windows | Run]:
         """Earlier tables and lists, flips and marks."""
-        return [pattern for kept in (self._bits, self._flips, self._lists) for pattern, *_ in kept]
+        return [pattern for kept in (self._bits, self._flips) for pattern, *_ in kept]
 
     def findings(self, came: list[FedBatch]) -> dict[str, int]:
         """How much was found, by the fields of `Imaged`."""
@@ -272,10 +277,8 @@ class Traces:
         """
         named = [people[_covered(windows, len(people), span)] for windows, people, span in self._flips]
         changed: dict[int, list[People]] = {}
-        for windows, version, now in self._bits:
-            changed.setdefault(version.location.epoch, []).append(_changed(windows, version, now))
-        for run, version in self._lists:
-            changed.setdefault(version.location.epoch, []).append(run.values[run.found].astype(np.int64))
+        for pattern, version, now in self._bits:
+            changed.setdefault(version.location.epoch, []).append(_changed(pattern, version, now))
         if not self.pool.keyed:
             return sum(len(np.unique(np.concatenate(slots))) for slots in changed.values())
         for fed in came:
@@ -308,11 +311,11 @@ def _counterpart(version: TableVersion, present: list[TableVersion]) -> TableVer
     return None
 
 
-def _changed(windows: Windows, version: TableVersion, now: TableVersion | None) -> People:
+def _changed(pattern: Windows | Run, version: TableVersion, now: TableVersion | None) -> People:
     """The slots whose bits are known to have changed; all that were found where there are no present ones."""
-    if not windows.found.any():
-        return np.empty(0, dtype=np.int64)
-    slots = (windows.positions[windows.found][:, None] + np.arange(64)).ravel()
+    if isinstance(pattern, Run):
+        return pattern.values[pattern.found].astype(np.int64)
+    slots = (pattern.positions[pattern.found][:, None] + np.arange(64)).ravel()
     if now is not None:
         slots = slots[version.bits(slots) != now.bits(slots)]
     return np.unique(slots) + version.location.offset
