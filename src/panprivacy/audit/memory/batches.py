@@ -212,10 +212,6 @@ class UserPool:
         rounds = -(-{"long": LONG, "huge": _HUGE}.get(size, each) // each)
         return np.concatenate([self._random.permutation(people) for _ in range(rounds)]), len(people)
 
-    def given(self, people: People) -> NDArray[Any]:
-        """The ids of users."""
-        return self.ids[people]
-
     def _as_python(self, ids: Ids) -> list[Any]:
         return [text.decode() for text in ids.tolist()] if self.text else ids.tolist()
 
@@ -226,14 +222,14 @@ class UserPool:
         if not self.kind.startswith(("Edges", "Users")) and not self.open:
             return self.ids[people].astype(np.uint64)
         index = self._est.universe.index
-        users = self._as_python(self.given(people))
+        users = self._as_python(self.ids[people])
         return np.fromiter((index(user) for user in users), dtype=np.uint64, count=len(people))
 
     def hashes(self, people: People) -> list[Words]:
         """By what a list looks users up: numbers of 64 bits that stand in its directory anyway, in another order."""
         universe = self._est.universe
         module = sys.modules[type(universe).__module__]
-        users = self._as_python(self.given(people))
+        users = self._as_python(self.ids[people])
         known = [getattr(module, name, None) for name in ("_HASH", "_CHECK")] if self.listed is not None else []
         return [
             np.fromiter((hash_.index(user) for user in users), dtype=np.uint64, count=len(people))
@@ -243,7 +239,7 @@ class UserPool:
 
     def codes(self, people: People) -> Words:
         """What stands for the categories of users' events; categories are numbers from 0 on, and so are their codes."""
-        return np.asarray(category_of(self.given(people), self.categories), dtype=np.uint64)
+        return np.asarray(category_of(self.ids[people], self.categories), dtype=np.uint64)
 
     def slots(self, places: Words, people: People) -> People:
         """The bits of users, -1 for those who have none; of a counter the lowest, which every event changes."""

@@ -20,10 +20,8 @@ _FORMATTED = "formatted"  # beside the jars: a folder of data with nothing in it
 
 def free_port() -> int:
     """A port that is not in use."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return int(probe.getsockname()[1])
 
 
 class Server:

@@ -216,7 +216,7 @@ def main(plan: dict[str, Any], handed: Path) -> None:
     """Run a scenario."""
     os.environ.clear()
     os.environ.update(plan["variables"])
-    sys.path[:] = os.environ["PYTHONPATH"].split(os.pathsep)
+    sys.path += [folder for folder in os.environ["PYTHONPATH"].split(os.pathsep) if folder not in sys.path]
     os.chdir(plan["folder"])
     for planted in plan["plants"]:
         module, _, function = planted.partition(":")

@@ -204,7 +204,7 @@ class Program(ProcessUnderAudit):
             os.kill(self.pid, SIGKILL)
 
     def feed(self, number: int, step: str, people: People) -> Beside:
-        kind, ids, beside = self.scenario.kind, self.pool.given(people), Beside()
+        kind, ids, beside = self.scenario.kind, self.pool.ids[people], Beside()
         if kind.endswith(estimators.STRANGERS) and step != "singly":
             random = np.random.default_rng(number)
             strangers = letters(random, len(ids)) if self.pool.text else random.integers(2**41, 2**42, len(ids))
@@ -282,7 +282,7 @@ class Command(ProcessUnderAudit):
     def feed(self, number: int, step: str, people: People) -> Beside:  # noqa: ARG002
         random, size = np.random.default_rng(number), len(people)
         notes, times, mask = letters(random, size), None, None
-        columns = {"user": self.pool.given(people), "note": notes}
+        columns = {"user": self.pool.ids[people], "note": notes}
         columns["clinic"] = np.array(_CLINICS)[random.integers(0, len(_CLINICS), size)]
         if self._timed:
             midnight = np.datetime64(FIRST_DAY, "us") + self._day * np.timedelta64(1, "D")

@@ -49,6 +49,7 @@ TYPES = {
     "slots": "application/vnd.panprivacy.slots",
 }
 """The content types of bodies."""
+PLAN = f'epsilon = {EPSILON}\nreleases = {RELEASES}\ncolumn = "user"\n'  # settings of a counter
 _EVENTS = "/counters/audited/events"
 CUT_OFF = 0  # in the place of a status: the sender leaves without an answer
 _SENDERS = 156 * 900  # addresses of as many signs as an id
@@ -80,15 +81,14 @@ def plant_faults() -> None:
 
 def settings(kind: str, folder: Path, tls: str) -> str:
     """The file of a service with a counter `audited`, and with others that refuse for reasons of their own."""
-    plain = f'epsilon = {EPSILON}\nreleases = {RELEASES}\ncolumn = "user"\n'
-    dense = f'kind = "density"\nuniverse = 1000\n{plain}'
+    dense = f'kind = "density"\nuniverse = 1000\n{PLAN}'
     return (
         f'[service]\nport = 0\nfolder = "{folder}"\nanonymous = ["read"]\n{tls}'
         f"[limits]\nbody = {MOST}\nwaiting = {MOST}\nseconds = {SECONDS}\nrequests = {_RATE}\n"
         f"readers = {CONNECTIONS}\n"
         f'[tokens.feeder]\nhash = "sha256:{sha256(FEEDER.encode()).hexdigest()}"\nroles = ["admin"]\n'
         f'[tokens.reader]\nhash = "sha256:{sha256(READER.encode()).hexdigest()}"\nroles = ["read"]\n'
-        f"[counters.audited]\n{kind}\n{plain}"
+        f"[counters.audited]\n{kind}\n{PLAN}"
         f"[counters.listed]\n{dense}"
         f'[counters.sorted]\n{dense}by = "clinic"\ncategories = ["north", "south"]\n'
         f'[counters.acting]\n{dense}action = "verb"\n'
@@ -163,7 +163,8 @@ def _counter(name: str) -> str:
 _SPENT, _STREAM = "/counters/spent/releases", "/counters/audited/stream"
 _OTHER, _CUT = '{{"person": "{}"}}\n', b'{"user": "'
 _NUMBER = '{{"user": 7, "note": "{}"'
-_ANSWERED_UNREAD = (  # before their body is read
+REQUESTS = (
+    # Answered before their body is read.
     refused("401", 401, token=""),
     refused("401, chunked", 401, chunked, token=""),
     refused("401, long", 401, token="", size=LONG),
@@ -185,8 +186,7 @@ _ANSWERED_UNREAD = (  # before their body is read
     refused("an upgrade", 401, token="", more=["upgrade: websocket"]),
     refused("100-continue", 401, token="", more=["expect: 100-continue"]),
     Request("429", ((200, 429),), lambda ids: post(ids[:1], "/counters", method="GET", token=""), before=2 * _RATE),
-)
-_ANSWERED_LATER = (  # when their body, or part of it, is read
+    # Answered when their body, or part of it, is read.
     refused("400, a release", 400, path="/counters/listed/releases"),
     refused("400, ended early", 400, post, CUT_OFF, length=LONG // 8, end=True),
     refused("413, chunked", 413, lambda ids: chunked([f"{id_}{'x' * 2**17}" for id_ in ids]), 503),
@@ -217,8 +217,7 @@ _ANSWERED_LATER = (  # when their body, or part of it, is read
             + post(ids[15:], "/counters", method="GET")
         ),
     ),
-)
-_BROKEN = (  # bytes that are no request, and requests that are never finished
+    # Bytes that are no request, and requests that are never finished.
     refused("400, no HTTP", 400, lambda ids: " ".join(ids).encode() + b"\r\n\r\n"),
     refused("400, a header", 400, lambda ids: post(ids, more=[f"x y\0: {ids[0]}"])),
     refused("400, a chunk", 401, chunked, 400, last=b"zz\r\n", token=""),
@@ -228,8 +227,7 @@ _BROKEN = (  # bytes that are no request, and requests that are never finished
     refused("half of a long body", CUT_OFF, size=LONG, length=LONG + 10**5),
     refused("half of the chunks", CUT_OFF, chunked, last=b"ff\r\n"),
     refused("no answer heard", CUT_OFF, lambda ids: post(ids, "/nowhere") * 3 + chunked(ids) * 2),
-)
-_IN_HEADS = (  # ids where no id belongs: in addresses, in headers, and around chunks
+    # Ids where no id belongs: in addresses, in headers, and around chunks.
     refused("id in a query", 400, lambda ids: post([], f"{_EVENTS}?user={'&user='.join(ids)}")),
     refused("id in a path", 404, lambda ids: post([], f"/{'/'.join(ids)}")),
     refused("id in a counter", 404, lambda ids: post([], _counter(ids[0]))),
@@ -248,7 +246,6 @@ _IN_HEADS = (  # ids where no id belongs: in addresses, in headers, and around c
     refused("id in a trailer", 404, lambda ids: chunked(ids[:1], "/no", last=_last("0\r\nx-user: ", ids[1]))),
     refused("id beside a chunk", 404, lambda ids: chunked(ids[:1], "/no", last=_last("0;user=", ids[1]))),
 )
-REQUESTS = (*_ANSWERED_UNREAD, *_ANSWERED_LATER, *_BROKEN, *_IN_HEADS)
 """All but those that need other connections at the same time, or much time: see `RefusedRequests`."""
 _SLOW = (
     refused("408", 408, length=1000 + LONG // 8),
@@ -260,12 +257,12 @@ _SLOW = (
 class RefusedRequests:
     """Makes all requests, and knows which ids they had, and from which addresses they came."""
 
-    def __init__(self, port: int, *, encrypted: bool, seed: int = 1, process: int | None = None) -> None:
+    def __init__(self, port: int, *, encrypted: bool, process: int | None = None) -> None:
         """`process` is the number of the service's process, where all are to be made."""
         self._port, self._process = port, process
         self._exceeded = 0.0
         self._trusting = trusting() if encrypted else None
-        self._random = np.random.default_rng(seed)
+        self._random = np.random.default_rng(1)
         self._senders, self._made = self._random.permutation(_SENDERS), 0
         self._open: list[socket.socket] = []
         self.sent: list[tuple[str, NDArray[np.bytes_]]] = []

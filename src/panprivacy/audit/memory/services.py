@@ -22,10 +22,9 @@ from numpy.typing import NDArray
 from panprivacy.audit.memory import refusals
 from panprivacy.audit.memory.batches import LETTERS, People, encoded, letters
 from panprivacy.audit.memory.brokers import started, until
-from panprivacy.audit.memory.estimators import EPSILON, RELEASES
 from panprivacy.audit.memory.images import CannotImage
 from panprivacy.audit.memory.processes import ProcessUnderAudit
-from panprivacy.audit.memory.refusals import RefusedRequests, trusting
+from panprivacy.audit.memory.refusals import PLAN, RefusedRequests, trusting
 from panprivacy.audit.memory.traces import Beside, TableVersion, Traces
 from panprivacy.folder import gather
 
@@ -39,7 +38,6 @@ _BAD = 5  # of each kind in a batch
 _STILL = 1.0  # seconds after the last acknowledgement
 _KINDS = ('{{"person": "{}"}}', '{{"user": ["{}"]}}', '{{"user": "{}"', "[{}]")
 """Messages without the column, with an id that is none, cut off, and of no object."""
-_PLAN = f'epsilon = {EPSILON}\nreleases = {RELEASES}\ncolumn = "user"\n'
 
 
 class Service(ProcessUnderAudit):
@@ -89,7 +87,7 @@ class Service(ProcessUnderAudit):
     def _settings(self) -> str:
         roles = '["feed", "read", "release", "admin"]'
         service = f'[service]\nport = 0\nfolder = "{self.imaged}"\nanonymous = {roles}\n'
-        return f"{service}[counters.audited]\n{self._kind}\n{_PLAN}"
+        return f"{service}[counters.audited]\n{self._kind}\n{PLAN}"
 
     def versions(self) -> list[TableVersion]:
         """The bits: read off their pages, or off the file where the service has other counters, too."""
@@ -97,7 +95,7 @@ class Service(ProcessUnderAudit):
 
     def feed(self, number: int, step: str, people: People) -> Beside:  # noqa: ARG002
         """Send a batch; it is counted, and on disk, when this returns."""
-        ids = self.pool.given(people)
+        ids = self.pool.ids[people]
         notes = letters(np.random.default_rng(number), len(ids))
         for start in range(0, len(ids), self._most):
             part = slice(start, start + self._most)
@@ -111,7 +109,7 @@ class Service(ProcessUnderAudit):
             (self._refusals.send_all if step == "refused" else self._refusals.send_quickly)()
         elif step == "reload":
             with self._file.open("a") as settings:
-                settings.write(f'[counters.added]\nkind = "density"\nuniverse = 1000\n{_PLAN}')
+                settings.write(f'[counters.added]\nkind = "density"\nuniverse = 1000\n{PLAN}')
             self._process.send_signal(SIGHUP)
             until(lambda: self._answer("GET", "/counters/added")[0] == 200, "the file is read again", _PATIENCE)
         else:
@@ -192,7 +190,7 @@ class Consumer(Service):
         """Send messages of users, with bad ones in between."""
         bad = letters(np.random.default_rng(number), _BAD * len(_KINDS))
         self._strangers.append(bad)
-        messages = [_message(text) for text in self.pool.given(people)]
+        messages = [_message(text) for text in self.pool.ids[people]]
         for place, text in enumerate(bad.tolist()):
             message = _KINDS[place % len(_KINDS)].format(text.decode()).encode()
             messages.insert((2 * place + 1) * len(messages) // (2 * len(bad)), message)

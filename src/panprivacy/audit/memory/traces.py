@@ -189,11 +189,11 @@ class Traces:
         pool, people = self.pool, fed.people
         last, first = np.unique(people, return_index=True)
         if pool.text:
-            self.add_texts(pool.given(last), last)
+            self.add_texts(pool.ids[last], last)
         elif pool.open:
-            self._ids += [(windows, last) for windows in patterns.of_numbers(pool.given(last).astype(np.uint64))]
+            self._ids += [(windows, last) for windows in patterns.of_numbers(pool.ids[last].astype(np.uint64))]
         else:
-            for column in np.atleast_2d(pool.given(people).T):
+            for column in np.atleast_2d(pool.ids[people].T):
                 self._add_runs(column.astype(np.uint64), people)
         if pool.open and pool.keyed:
             self._ids += [(windows, last) for windows in patterns.of_numbers(fed.places[first])]
