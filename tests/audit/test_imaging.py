@@ -220,7 +220,7 @@ def test_a_page_that_is_given_back_meanwhile_hides_no_other(monkeypatch: pytest.
             return preadv(memory, [buffers[0][: mmap.PAGESIZE]], address)
 
         monkeypatch.setattr(os, "preadv", only_beside_it)
-        monkeypatch.setattr(images, "writable", lambda _: [images.Stretch(start, start + len(mapped), "mapped")])
+        monkeypatch.setattr(images, "writable", lambda _: [(start, start + len(mapped), "mapped")])
         (segment,) = images.memory_of(os.getpid())
 
     assert bytes(segment.octets[:: mmap.PAGESIZE]) == b"x\0x"

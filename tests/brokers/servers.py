@@ -12,7 +12,7 @@ __all__ = ["KINDS", "KafkaServer", "Server", "started", "until"]
 
 def started(kind: str, folder: Path) -> Server:
     """A broker that runs; where it is not installed, the test is skipped."""
-    if reason := brokers.missing(kind):
+    if reason := KINDS[kind].missing():
         pytest.skip(reason)
     server = brokers.started(kind, folder)
     if isinstance(server, NatsServer):

@@ -116,7 +116,7 @@ class _Fork:
                     owner._empty(_HANDED_OVER)
                 _leaving.clear()
             os.close(read)
-        self._done()
+        self._line = None
         while self._taken:
             self._taken.pop().release()
 
@@ -139,9 +139,6 @@ class _Fork:
             os.write(write, b"+")
             os.close(write)
         self._taken.clear()
-        self._done()
-
-    def _done(self) -> None:
         self._line = None
 
 

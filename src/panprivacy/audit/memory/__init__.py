@@ -7,6 +7,7 @@ they would look, `search` finds them with `kernels`.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from panprivacy.audit.memory.images import CannotImage, Imaged, check_system
 from panprivacy.audit.memory.scenarios import SCENARIOS, Scenario, named, scenarios
@@ -42,10 +43,10 @@ def image(
         Names of functions, ``module:function``, that the child calls before anything else: leaks that must be found.
     """
     check_system()
-    # Loaded now: the search compiles loops, which few programs need.
-    from panprivacy.audit.memory import runs
-    from panprivacy.audit.memory.processes import Trial
+    from panprivacy.audit.memory import runs  # now: the search compiles loops, which few programs need
 
     chosen = named(scenario) if isinstance(scenario, str) else scenario
-    trial = Trial(chosen, users, chosen.hardened if hardened is None else hardened, tuple(plants))
-    return runs.compare_files(trial) if chosen.adjacent else runs.search_image(trial)
+    chosen = replace(
+        chosen, hardened=chosen.hardened if hardened is None else hardened, plants=(*chosen.plants, *plants)
+    )
+    return runs.compare_files(chosen, users) if chosen.adjacent else runs.search_image(chosen, users)

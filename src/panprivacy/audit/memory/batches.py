@@ -6,23 +6,17 @@ container itself makes.
 """
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from functools import partial
+from io import BytesIO
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from panprivacy.audit.memory.estimators import (
-    bits_each,
-    categories_of,
-    category_of,
-    nodes_for,
-    parts_of,
-    spacing,
-)
+from panprivacy.audit.memory.estimators import bits_each, categories_of, category_of, nodes_for, parts_of, spacing
 from panprivacy.audit.memory.patterns import Words
 from panprivacy.memory.threads import CHUNK
 from panprivacy.table.batch import ROWS_PER_THREAD
@@ -31,125 +25,82 @@ from panprivacy.universe.integers import Lookup
 
 Ids: TypeAlias = NDArray[Any]
 
-TEXTS = ("list of text", "NumPy text", "Polars text", "Arrow text", "iterator of text")
-_TYPES = {"NumPy int32": "<i4", "NumPy big-endian": ">i8", "pandas categorical": "<i4"}
-LETTERS = 12
-"""Letters of an id that is a text."""
-COLUMN = "user"
-"""The column of ids in a frame."""
-
 People = NDArray[np.int64]
 """Users by their number in the pool."""
-
-_ALPHABET = np.frombuffer(b"abcdefghijkmnpqrstuvwxyz23456789", dtype=np.uint8)
-TINY = 100
-"""Events of a batch whose arrays NumPy would keep when they are freed."""
-SHORT = 1_000
-"""Events of a short batch."""
-LONG = CHUNK + 10_000
-"""Events of a long batch: coins are drawn for fewer at a time."""
-HUGE = 2 * ROWS_PER_THREAD[Lookup.DIRECT] + 10_000
-"""Events of a batch that two threads share, whatever the container."""
-FEW = 1_000
-"""Users who come one by one."""
-_FIRST = {"tiny": TINY, "short": SHORT, "singly": FEW}  # batches of the first users of a group
+LETTERS = 12  # letters of an id that is a text
+COLUMN = "user"  # the column of ids in a frame
+LONG = CHUNK + 10_000  # events of a long batch: coins are drawn for fewer at a time
+_HUGE = 2 * ROWS_PER_THREAD[Lookup.DIRECT] + 10_000  # events that two threads share, whatever the container
+# Batches of the first users of a group. The arrays of a tiny one NumPy would keep when they are freed.
+_FIRST = {"tiny": 100, "short": 1_000, "singly": 1_000}
 _GROUPS = 8  # a batch is of an eighth of the users: ascending ids then have gaps that tell them from others
+_TYPES = {"NumPy int32": "<i4", "pandas categorical": "<i4", "NumPy big-endian": ">i8", "NumPy text": f"U{LETTERS}"}
+_ALPHABET = np.frombuffer(b"abcdefghijkmnpqrstuvwxyz23456789", dtype=np.uint8)
 _WHOLE = {"shards": "density", "Counts, shards": "Counts"}
 """The kind of estimator that the parts of a kind are merged into."""
+_SEED = 20_260_101
 
 
-@dataclass(frozen=True)
-class StoredBatch:
-    """A batch in a file: ids one after the other, as the container wants them."""
+def store(ids: Ids, container: str, path: Path, *, bare: bool = False) -> dict[str, Any]:
+    """Write a batch for another process, one id after the other; returns the arguments of `opened`, or of `singly`.
 
-    path: str
-    container: str
-    rows: int
-    above: int
-    """The number of categories of a pandas categorical, whose codes are the ids: a power of two above all of them."""
-
-
-def store(ids: Ids, container: str, path: Path) -> StoredBatch:
-    """Write a batch for another process."""
-    layouts: dict[str, Any] = {
-        "NumPy int32": lambda: ids.astype("<i4"),
-        "pandas categorical": lambda: ids.astype("<i4"),
-        "NumPy big-endian": lambda: ids.astype(">i8"),
-        "NumPy strided": lambda: np.repeat(ids, 2),
-        "NumPy text": lambda: ids.astype(f"U{LETTERS}"),
-        "Arrow text": lambda: ids,
-    }
-    path.write_bytes(layouts.get(container, lambda: ids)().tobytes())
+    A pandas categorical, whose codes are the ids, has as many categories as a power of two above all of them.
+    """
+    if bare:  # without anything around them
+        container = "bare text" if ids.dtype.kind == "S" else "NumPy pairs" if ids.ndim == 2 else "NumPy int64"
+    stored = np.repeat(ids, 2) if container == "NumPy strided" else ids.astype(_TYPES.get(container, ids.dtype))
+    path.write_bytes(stored.tobytes())
     above = 1 << int(ids.max()).bit_length() if container == "pandas categorical" else 0
-    return StoredBatch(str(path), container, len(ids), above)
+    return {"path": str(path), "container": container, "above": above}
 
 
 @contextmanager
-def opened(batch: StoredBatch) -> Iterator[Any]:
+def opened(path: str, container: str, above: int) -> Iterator[Any]:
     """A batch in its container; what can be wiped of it is wiped in the end."""
-    octets = np.zeros(Path(batch.path).stat().st_size, dtype=np.uint8)
+    octets = np.zeros(Path(path).stat().st_size, dtype=np.uint8)
     try:
-        with Path(batch.path).open("rb", buffering=0) as file:
+        with Path(path).open("rb", buffering=0) as file:
             file.readinto(octets.data)
-        yield _contained(octets, batch)
+        yield _texts(octets, container) if container.endswith("text") else _contained(octets, container, above)
     finally:
         octets.fill(0)
 
 
-def singly(batch: StoredBatch) -> Iterator[Any]:
-    """The ids of a batch, one after the other, as Python has them."""
-    with opened(batch) as ids:
-        for i in range(batch.rows):  # `ids[i]` would leave the id in NumPy's own cache of small arrays
+def singly(path: str, container: str, above: int) -> Iterator[Any]:
+    """The ids of a bare batch, one after the other, as Python has them."""
+    with opened(path, container, above) as ids:
+        for i in range(len(ids)):  # `ids[i]` would leave the id in NumPy's own cache of small arrays
             user = ids.item(i) if ids.ndim == 1 else (ids.item(i, 0), ids.item(i, 1))
             yield user.decode() if isinstance(user, bytes) else user
 
 
-def bare(container: str) -> str:
-    """The container without anything around it, from which ids are taken one by one."""
-    return "bare text" if container in TEXTS else "NumPy pairs" if container == "NumPy pairs" else "NumPy int64"
-
-
-def _contained(octets: NDArray[np.uint8], batch: StoredBatch) -> Any:
-    container = batch.container
-    if container in ("bare text", *TEXTS):
-        return _texts(octets, container)
-    ids = octets.view(_TYPES.get(container, "<i8"))
-    if container in ("Arrow", "Polars", "Polars frame", "pandas", "pandas categorical"):
-        return _column(ids, container, batch.above)
-    if container in ("list", "iterator", "range"):
-        return _objects(ids, container)
+def _contained(octets: NDArray[np.uint8], container: str, above: int) -> Any:
+    """Ids in their container, which shares the memory of the array if it can."""
+    ids: Any = octets.view(_TYPES.get(container, "<i8"))
+    if container == "NumPy strided":
+        return ids[::2]
     if container == "NumPy pairs":
-        return ids.reshape(batch.rows, 2)
-    return ids[::2] if container == "NumPy strided" else ids
-
-
-def _objects(ids: Ids, container: str) -> Any:
+        return ids.reshape(-1, 2)
     if container == "range":
-        first, second, last = ids.item(0), ids.item(1), ids.item(-1)
-        return range(first, last + 1, second - first)
-    return iter(ids.tolist()) if container == "iterator" else ids.tolist()
-
-
-def _column(ids: Ids, container: str, above: int) -> Any:
-    """A column that shares the memory of the array."""
-    if container == "pandas":
+        return range(ids.item(0), ids.item(-1) + 1, ids.item(1) - ids.item(0))
+    if container in ("list", "iterator"):
+        ids = ids.tolist() if container == "list" else iter(ids.tolist())
+    elif container in ("pandas", "pandas categorical"):
         import pandas as pd
 
-        return pd.Series(ids, copy=False)
-    if container == "pandas categorical":  # its codes are the ids, and its categories are all numbers up to them
-        import pandas as pd
+        if container == "pandas categorical":  # its codes are the ids, and its categories are all numbers up to them
+            ids = pd.Categorical.from_codes(ids, dtype=pd.CategoricalDtype(pd.RangeIndex(above)))
+        ids = pd.Series(ids, copy=False)
+    elif container in ("Arrow", "Polars", "Polars frame"):
+        import pyarrow as pa
 
-        everybody = pd.CategoricalDtype(pd.RangeIndex(above))
-        return pd.Series(pd.Categorical.from_codes(ids, dtype=everybody), copy=False)
-    import pyarrow as pa
+        ids = pa.Array.from_buffers(pa.int64(), len(ids), [None, pa.py_buffer(ids)])
+        if container != "Arrow":
+            import polars as pl
 
-    column = pa.Array.from_buffers(pa.int64(), len(ids), [None, pa.py_buffer(ids)])
-    if container == "Arrow":
-        return column
-    import polars as pl
-
-    series = pl.from_arrow(column)
-    return pl.DataFrame({COLUMN: series}) if container == "Polars frame" else series
+            ids = pl.from_arrow(ids)
+            ids = pl.DataFrame({COLUMN: ids}) if container == "Polars frame" else ids
+    return ids
 
 
 def _texts(octets: NDArray[np.uint8], container: str) -> Any:
@@ -177,28 +128,41 @@ def letters(random: np.random.Generator, texts: int) -> NDArray[np.bytes_]:
     return np.ascontiguousarray(drawn).view(f"S{LETTERS}").ravel()
 
 
-@dataclass(frozen=True)
-class Batch:
-    """Events, by the number of their user; the last of them are of different users."""
+def among_strangers(
+    random: np.random.Generator, columns: dict[str, Ids], strangers: Sequence[Any]
+) -> tuple[dict[str, Ids], NDArray[np.bool_]]:
+    """Rows, each at random before or after the row of a stranger; and which of these rows are the users'."""
+    first = random.integers(0, 2, len(next(iter(columns.values())))).astype(np.bool_)
+    inside, mixed = np.stack([first, ~first], axis=1), {}
+    for (name, column), other in zip(columns.items(), strangers, strict=True):
+        mixed[name] = np.where(inside, column[:, None], np.array(other, ndmin=2).T.astype(column.dtype)).ravel()
+    return mixed, inside.ravel()
 
-    events: People
-    different: int
 
-    @property
-    def last(self) -> People:
-        """The last event of each user, in order: it decides the bit."""
-        return self.events[-self.different :]
+def encoded(form: str, columns: dict[str, Ids]) -> bytes:
+    """Columns as a command or a service reads them; ``rows`` are CSV without a header."""
+    import polars as pl
 
-    def up_to(self, users: int | None) -> "Batch":
-        """One event of each of the first users, if there are to be so few."""
-        return self if users is None else Batch(self.last[:users], min(self.different, users))
+    texts = {name: column.astype(str) for name, column in columns.items() if column.dtype.kind == "S"}
+    frame, out = pl.DataFrame(columns | texts), BytesIO()
+    writers: dict[str, Callable[[BytesIO], Any]] = {
+        "CSV": frame.write_csv,
+        "rows": partial(frame.write_csv, include_header=False),
+        "NDJSON": frame.write_ndjson,
+        "Parquet": frame.write_parquet,
+        "Arrow": frame.write_ipc_stream,
+        "compressed Arrow": partial(frame.write_ipc_stream, compression="zstd"),
+        "Arrow file": partial(frame.write_ipc, compression="zstd"),
+    }
+    writers[form](out)
+    return out.getvalue()
 
 
 class UserPool:
     """The users of a scenario, each with an id, a position in the universe, and a bit."""
 
-    def __init__(self, kind: str, users: int, container: str, seed: int, *, own_key: bool = False) -> None:
-        self._random = np.random.default_rng(seed)
+    def __init__(self, kind: str, users: int, container: str, *, own_key: bool) -> None:
+        self._random = np.random.default_rng(_SEED)
         self.kind = kind
         self.open = kind.startswith(("DistinctCount", "overlapping"))
         """Whether an id is one of 2**63, so that a single one is a find, or one of a list that anybody may know."""
@@ -207,12 +171,18 @@ class UserPool:
         self.keyed = not ((self.open or self.categories) and own_key)
         """Whether the key is known that gives users their bits, and not the process's own."""
         self.container = container
-        self.text = container in TEXTS
+        self.text = container.endswith("text")
         self.ids = self._make_ids(users)
         self.users = len(self.ids)
         self._order = self._random.permutation(self.users)
-        listed = self.listed
-        self._est = estimator_of(parts_of(_WHOLE.get(kind, kind), users, listed)[0])
+        listed = np.sort(self.ids) if kind.startswith("Users") else None
+        self.listed: Any = self._as_python(listed) if self.text and listed is not None else listed
+        """What a universe that is a list is made of, sorted; None for others."""
+        self._est = estimator_of(parts_of(_WHOLE.get(kind, kind), users, self.listed)[0])
+        self.bits_each = bits_each(self._est)
+        """How many bits a slot has: one, or a counter beside it."""
+        self.slots_in_all = int(slots_of(self._est).size) * self.bits_each
+        """How many bits there are."""
 
     def _make_ids(self, users: int) -> NDArray[Any]:
         if self.text:
@@ -227,48 +197,23 @@ class UserPool:
             return np.unique(self._random.integers(2**20, 2**40, users))
         return np.arange(users) * spacing(self.kind, users)
 
-    @property
-    def bits_each(self) -> int:
-        """How many bits a slot has: one, or a counter beside it."""
-        return bits_each(self._est)
+    def batch(self, group: int, size: str, most: int | None) -> tuple[People, int]:
+        """The events of one group of users, none of whom is in another, or of the first of them.
 
-    @property
-    def slots_in_all(self) -> int:
-        """How many bits there are."""
-        return int(slots_of(self._est).size) * self.bits_each
-
-    @property
-    def listed(self) -> Any:
-        """What a universe that is a list is made of, sorted; None for others."""
-        if not self.kind.startswith("Users"):
-            return None
-        return [text.decode() for text in np.sort(self.ids).tolist()] if self.text else self.ids
-
-    def batch(self, group: int, size: str) -> Batch:
-        """The batch of one group of users, none of whom is in another."""
+        The second number says how many of the last events are of different users.
+        """
         each = self.users // _GROUPS
+        people = self._order[group * each : (group + 1) * each]
         if self.container == "range":  # every third user of a part of the universe
             people = np.arange(group * each, (group + 1) * each, 3)
-            people = people[: _FIRST.get(size)]
-            return Batch(people, len(people))
-        group_ = self._order[group * each : (group + 1) * each]
-        if size in _FIRST:
-            few = group_[: _FIRST[size]]
-            return Batch(few, len(few))
-        rounds = -(-{"long": LONG, "huge": HUGE}.get(size, each) // each)
-        return Batch(np.concatenate([self._random.permutation(group_) for _ in range(rounds)]), each)
+        people = people[: _FIRST.get(size, most)]
+        if size in _FIRST or self.container == "range":
+            return people, len(people)
+        rounds = -(-{"long": LONG, "huge": _HUGE}.get(size, each) // each)
+        return np.concatenate([self._random.permutation(people) for _ in range(rounds)]), len(people)
 
-    def given(self, people: People) -> NDArray[Any]:
-        """The ids of users."""
-        return self.ids[people]
-
-    def among_strangers(self, ids: NDArray[Any], number: int) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-        """Ids, each at random before or after one outside the universe; and which of these rows are the users'."""
-        random = np.random.default_rng(number)
-        strangers = letters(random, len(ids)) if self.text else random.integers(2**41, 2**42, len(ids))
-        first = random.integers(0, 2, len(ids)).astype(np.bool_)
-        inside = np.stack([first, ~first], axis=1)
-        return np.where(inside, ids[:, None], strangers[:, None]).ravel(), inside.ravel()
+    def _as_python(self, ids: Ids) -> list[Any]:
+        return [text.decode() for text in ids.tolist()] if self.text else ids.tolist()
 
     def places(self, people: People) -> Words:
         """The positions of users in their universe: hashes where it is open, zeros if they are not known."""
@@ -277,16 +222,14 @@ class UserPool:
         if not self.kind.startswith(("Edges", "Users")) and not self.open:
             return self.ids[people].astype(np.uint64)
         index = self._est.universe.index
-        ids = self.given(people)
-        users = [text.decode() for text in ids.tolist()] if self.text else ids.tolist()
+        users = self._as_python(self.ids[people])
         return np.fromiter((index(user) for user in users), dtype=np.uint64, count=len(people))
 
     def hashes(self, people: People) -> list[Words]:
         """By what a list looks users up: numbers of 64 bits that stand in its directory anyway, in another order."""
         universe = self._est.universe
         module = sys.modules[type(universe).__module__]
-        ids = self.given(people)
-        users = [text.decode() for text in ids.tolist()] if self.text else ids.tolist()
+        users = self._as_python(self.ids[people])
         known = [getattr(module, name, None) for name in ("_HASH", "_CHECK")] if self.listed is not None else []
         return [
             np.fromiter((hash_.index(user) for user in users), dtype=np.uint64, count=len(people))
@@ -296,7 +239,7 @@ class UserPool:
 
     def codes(self, people: People) -> Words:
         """What stands for the categories of users' events; categories are numbers from 0 on, and so are their codes."""
-        return np.asarray(category_of(self.given(people), self.categories), dtype=np.uint64)
+        return np.asarray(category_of(self.ids[people], self.categories), dtype=np.uint64)
 
     def slots(self, places: Words, people: People) -> People:
         """The bits of users, -1 for those who have none; of a counter the lowest, which every event changes."""

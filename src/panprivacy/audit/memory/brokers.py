@@ -9,52 +9,58 @@ import subprocess
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from panprivacy.audit.memory.images import CannotImage
 
-JARS = "PANPRIVACY_KAFKA_JARS"
-"""The variable that names the folder with the jars of Kafka; `.ci/run` sets it."""
+JARS = "PANPRIVACY_KAFKA_JARS"  # the variable that names the folder with the jars of Kafka; `.ci/run` sets it
 _PATIENCE = 120.0  # seconds: on a busy machine Java takes its time
 _FORMATTED = "formatted"  # beside the jars: a folder of data with nothing in it, since making one takes seconds
 
 
 def free_port() -> int:
     """A port that is not in use."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return int(probe.getsockname()[1])
 
 
-class Server(Protocol):
-    """A broker that a test feeds, kills and starts again."""
+class Server:
+    """A broker on a port of this machine, which is fed, killed without warning, and started again."""
 
-    port: int
-
-    def start(self) -> None: ...
-    def kill(self) -> None: ...
-    def fill(self, topic: str, payloads: Sequence[bytes]) -> None: ...
-    def address(self, topic: str) -> str: ...
-    def source(self, topic: str) -> dict[str, str]: ...
-    def left(self, topic: str) -> int: ...
-
-
-class _Process:
-    """A process that listens on a port, and that is killed without warning."""
-
-    command: Sequence[str] = ()
+    program: str
+    """What has to be installed."""
+    command: Sequence[str]
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.port = free_port()
         self._process: subprocess.Popen[bytes] | None = None
 
+    @classmethod
+    def missing(cls) -> str | None:
+        """Why it cannot be started here; None if it can."""
+        return None if shutil.which(cls.program) else f"{cls.program} is not installed"
+
     def start(self) -> None:
-        log = (self.folder / "log").open("ab")
-        with log:
+        """Start it, and wait until it listens."""
+        with (self.folder / "log").open("ab") as log:
             self._process = subprocess.Popen(self.command, cwd=self.folder, stdout=log, stderr=log)
-        until(lambda: _listens(self.port), "the broker listens")
+        address = "127.0.0.1", self.port
+        until(lambda: _answers(lambda: socket.create_connection(address, 1).close()), "the broker listens")
+
+    def kill(self) -> None:
+        """Kill it without warning."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGKILL)
+            self._process.wait()
+
+    def fill(self, topic: str, payloads: Sequence[bytes]) -> None:
+        """Publish messages, in order."""
+        raise NotImplementedError
+
+    def left(self, topic: str) -> int:
+        """How many messages are not acknowledged, or not even read; -1 while the broker is not ready to say."""
+        raise NotImplementedError
 
     def source(self, topic: str) -> dict[str, str]:
         """What the file of a service says."""
@@ -67,18 +73,15 @@ class _Process:
         keys = list(said)[3:]
         return f"{kind}://{servers}/{read_from}?{'&'.join(map('='.join, zip(keys, more, strict=True)))}"
 
-    def kill(self) -> None:
-        if self._process is not None:
-            self._process.send_signal(signal.SIGKILL)
-            self._process.wait()
 
-
-class RedisServer(_Process):
+class RedisServer(Server):
     """Redis, which has every entry on disk before it answers."""
+
+    program = "redis-server"
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
-        self.command = ["redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(folder)]
+        self.command = [self.program, "--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(folder)]
         self.command += ["--appendonly", "yes", "--appendfsync", "always", "--save", ""]
 
     def start(self) -> None:
@@ -100,7 +103,6 @@ class RedisServer(_Process):
         return {"kind": "redis", "servers": f"127.0.0.1:{self.port}", "stream": topic, "field": "data"}
 
     def left(self, topic: str) -> int:
-        """How many entries are not acknowledged, or not even read."""
         import redis
 
         with redis.Redis(port=self.port) as client:
@@ -108,58 +110,66 @@ class RedisServer(_Process):
             return int(groups[0]["pending"] + (groups[0]["lag"] or 0)) if groups else int(client.xlen(topic))
 
 
-class NatsServer(_Process):
+class NatsServer(Server):
     """NATS with JetStream in files."""
 
+    program = "nats-server"
     redelivers_after = 60.0
     """Seconds after which it gives out again what was not acknowledged. An image must not see such a message: it would
     be counted once more, after the auditor had noted the table."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
-        self.command = ["nats-server", "-a", "127.0.0.1", "-p", str(self.port), "-js", "-sd", str(folder)]
+        self.command = [self.program, "-a", "127.0.0.1", "-p", str(self.port), "-js", "-sd", str(folder)]
 
     def fill(self, topic: str, payloads: Sequence[bytes]) -> None:
-        """Publish messages, in order."""
-        asyncio.run(self._fill(topic, payloads))
-
-    async def _fill(self, topic: str, payloads: Sequence[bytes]) -> None:
         import nats
         from nats.js.api import AckPolicy, ConsumerConfig
 
-        client = await nats.connect(f"nats://127.0.0.1:{self.port}")
-        stream = client.jetstream(publish_async_max_pending=10_000)
-        await stream.add_stream(name=topic, subjects=[topic])
-        config = ConsumerConfig(
-            durable_name="quick",
-            ack_policy=AckPolicy.EXPLICIT,
-            ack_wait=self.redelivers_after,
-            max_ack_pending=20_000,
-        )
-        await stream.add_consumer(topic, config)
-        for payload in payloads:
-            await stream.publish_async(topic, payload)
-        await stream.publish_async_completed()
-        await client.close()
+        async def fill() -> None:
+            client = await nats.connect(f"nats://127.0.0.1:{self.port}")
+            stream = client.jetstream(publish_async_max_pending=10_000)
+            await stream.add_stream(name=topic, subjects=[topic])
+            config = ConsumerConfig(
+                durable_name="quick",
+                ack_policy=AckPolicy.EXPLICIT,
+                ack_wait=self.redelivers_after,
+                max_ack_pending=20_000,
+            )
+            await stream.add_consumer(topic, config)
+            for payload in payloads:
+                await stream.publish_async(topic, payload)
+            await stream.publish_async_completed()
+            await client.close()
+
+        asyncio.run(fill())
 
     def source(self, topic: str) -> dict[str, str]:
         return {"kind": "nats", "servers": f"127.0.0.1:{self.port}", "stream": topic, "consumer": "quick"}
 
     def left(self, topic: str) -> int:
-        """How many messages are not acknowledged, or not even read."""
-        return asyncio.run(self._left(topic))
-
-    async def _left(self, topic: str) -> int:
         import nats
 
-        client = await nats.connect(f"nats://127.0.0.1:{self.port}")
-        info = await client.jetstream().consumer_info(topic, "quick")
-        await client.close()
-        return int((info.num_pending or 0) + (info.num_ack_pending or 0))
+        async def left() -> int:
+            client = await nats.connect(f"nats://127.0.0.1:{self.port}")
+            info = await client.jetstream().consumer_info(topic, "quick")
+            await client.close()
+            return int((info.num_pending or 0) + (info.num_ack_pending or 0))
+
+        return asyncio.run(left())
 
 
-class KafkaServer(_Process):
+class KafkaServer(Server):
     """Kafka in KRaft mode: one process that is broker and controller."""
+
+    program = "java"
+
+    @classmethod
+    def missing(cls) -> str | None:
+        jars = os.environ.get(JARS, "")
+        if not jars or not any(Path(jars).glob("kafka_*.jar")):
+            return f"{JARS} names no folder with the jars of Kafka"
+        return super().missing()
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -174,7 +184,7 @@ class KafkaServer(_Process):
             "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT\n"
             "offsets.topic.replication.factor=1\noffsets.topic.num.partitions=1\ngroup.initial.rebalance.delay.ms=0\n"
         )
-        java = ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-cp", f"{jars}/*"]
+        java = [self.program, "-Xmx256m", "-XX:TieredStopAtLevel=1", "-cp", f"{jars}/*"]
         formatted = jars / _FORMATTED
         if not formatted.exists():
             tool = [*java, "kafka.tools.StorageTool", "format", "-t", "AAAAAAAAAAAAAAAAAAAAAQ", "-c", str(settings)]
@@ -211,7 +221,6 @@ class KafkaServer(_Process):
         return {"kind": "kafka", "servers": f"127.0.0.1:{self.port}", "topic": topic, "group": topic}
 
     def left(self, topic: str) -> int:
-        """How many messages are after the committed offsets; -1 while the broker is not ready to say."""
         from confluent_kafka import Consumer, KafkaException, TopicPartition
 
         reader = Consumer({"bootstrap.servers": f"127.0.0.1:{self.port}", "group.id": topic, "log_level": 0})
@@ -225,23 +234,13 @@ class KafkaServer(_Process):
             reader.close()
 
 
-KINDS: dict[str, tuple[Callable[[Path], Any], Callable[[], str | None]]] = {
-    "kafka": (KafkaServer, lambda: _no_jars() or _not_there("java")),
-    "nats": (NatsServer, lambda: _not_there("nats-server")),
-    "redis": (RedisServer, lambda: _not_there("redis-server")),
-}
-"""How each is started, and what keeps it from being."""
-
-
-def missing(kind: str) -> str | None:
-    """Why a broker of this kind cannot be started here; None if it can."""
-    return KINDS[kind][1]()
+KINDS: dict[str, type[Server]] = {"kafka": KafkaServer, "nats": NatsServer, "redis": RedisServer}
 
 
 def started(kind: str, folder: Path) -> Server:
     """A broker that runs, and keeps what it has in a new folder."""
     folder.mkdir()
-    server: Server = KINDS[kind][0](folder)
+    server = KINDS[kind](folder)
     server.start()
     return server
 
@@ -255,25 +254,9 @@ def until(holds: Callable[[], bool], what: str, seconds: float = _PATIENCE) -> N
         time.sleep(0.05)
 
 
-def _listens(port: int) -> bool:
-    try:
-        with socket.create_connection(("127.0.0.1", port), 1):
-            return True
-    except OSError:
-        return False
-
-
 def _answers(call: Callable[[], Any]) -> bool:
     try:
-        return bool(call())
+        call()
     except Exception:  # of whichever library
         return False
-
-
-def _not_there(program: str) -> str | None:
-    return None if shutil.which(program) else f"{program} is not installed"
-
-
-def _no_jars() -> str | None:
-    jars = os.environ.get(JARS, "")
-    return None if jars and any(Path(jars).glob("kafka_*.jar")) else f"{JARS} names no folder with the jars of Kafka"
+    return True

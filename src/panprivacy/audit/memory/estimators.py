@@ -5,7 +5,7 @@ each user owns.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from hashlib import sha256
 from importlib import import_module
 from pathlib import Path
@@ -31,17 +31,12 @@ BUCKETS = 4096
 IN_FOLDER, TAKEN, COMBINED = "folder, ", "taken, ", "combined, "
 SHARDS = 3
 
-STRANGERS = ", strangers"
-"""Suffix of kinds whose batches have rows of users outside the universe, which are left out."""
-TIMES = ", times"
-"""Suffix of kinds whose events have times."""
-START = 20_458 * DAY
-"""When the first day starts: on 5 January 2026."""
+STRANGERS = ", strangers"  # suffix of kinds whose batches have rows of users outside the universe, which are left out
+TIMES = ", times"  # suffix of kinds whose events have times
+START = 20_458 * DAY  # when the first day starts: on 5 January 2026
 _SPREAD = 2_654_435_761  # prime, and large: neighbouring ids come at times that are far apart
-LARGE = ", large"
-"""Suffix of kinds whose counts are large enough to be told from other numbers in memory."""
-SMALL_EPSILON = 1e-3
-"""Of which noise is large, too."""
+LARGE = ", large"  # suffix of kinds whose counts are large enough to be told from other numbers in memory
+SMALL_EPSILON = 1e-3  # of which noise is large, too
 _LARGE, _GROUPS = 2**22, 50
 
 FEW, MANY = 3, 1000
@@ -92,10 +87,6 @@ class TableLocation:
     file: str | None = None
     """The file they are in, where they are not in memory; the address is then counted from its beginning."""
 
-    def as_dict(self) -> dict[str, Any]:
-        """Plain data, for JSON."""
-        return asdict(self)
-
 
 def spacing(kind: str, users: int) -> int:
     """The distance from one id to the next; ids in between never come."""
@@ -105,72 +96,54 @@ def spacing(kind: str, users: int) -> int:
 def parts_of(kind: str, users: int, listed: Any) -> list[Any]:
     """The estimators of a kind; several where they are to be merged. A prefix says where the estimator is kept."""
     kind = kind.removeprefix(IN_FOLDER).removeprefix(TAKEN).removeprefix(COMBINED)
-    if kind.endswith(LARGE):
-        return [_large(kind.removesuffix(LARGE), users * spacing(kind, users))]
-    groups = [i % 5 for i in range(len(listed))] if kind == "Users, groups" else None
-    universe = (
-        pp.Users(listed, groups=groups)
-        if kind.startswith("Users")
-        else pp.Edges(nodes_for(users))
-        if kind == "Edges"
-        else users
-    )
-    plan: dict[str, Any] = {"epsilon": EPSILON, "releases": RELEASES}
-    makers: dict[str, Callable[[], list[Any]]] = {
-        "delta": lambda: [pp.Density(users, **plan, delta=DELTA, intrusions=1)],
-        "DistinctCount, delta": lambda: [pp.DistinctCount(**plan, delta=DELTA, buckets=BUCKETS, key=KEY)],
-        "categories": lambda: [pp.Density(users, **plan, categories=range(FEW), key=KEY)],
-        "many categories": lambda: [pp.Density(users, **plan, categories=range(MANY), key=KEY)],
-        "DistinctCount, categories": lambda: [
-            pp.DistinctCount(**plan, buckets=BUCKETS, key=KEY, categories=range(FEW)),
-        ],
-        "sampled": lambda: [pp.Density(users, **plan, sample=users // 2, key=KEY)],
-        "shard": lambda: [pp.Density(users, **plan, shard=(0, 2))],
+    large = kind.endswith(LARGE)
+    size, epsilon, buckets = users, EPSILON, BUCKETS
+    if large:  # counts, and the noise on them, are numbers of five digits and more
+        size, epsilon, buckets = users * spacing(kind, users), SMALL_EPSILON, _LARGE // 64
+    plan: dict[str, Any] = {"epsilon": epsilon, "releases": RELEASES}
+    distinct: dict[str, Any] = {**plan, "buckets": buckets, "key": KEY}
+    makers: dict[str, Callable[[], Any]] = {
+        "delta": lambda: pp.Density(size, **plan, delta=DELTA, intrusions=int(not large)),
+        "categories": lambda: pp.Density(users, **plan, categories=range(FEW), key=KEY),
+        "many categories": lambda: pp.Density(users, **plan, categories=range(MANY), key=KEY),
+        "sampled": lambda: pp.Density(users, **plan, sample=users // 2, key=KEY),
+        "shard": lambda: pp.Density(users, **plan, shard=(0, 2)),
         "shards": lambda: [pp.Density(users, **plan, shard=(i, 2)) for i in range(2)],
-        "Counts": lambda: [pp.Counts(users, **plan)],
-        "Counts, groups": lambda: [pp.Counts(users, **plan, groups=[i // (users // 5) for i in range(users)])],
-        "Counts, categories": lambda: [pp.Counts(users, **plan, categories=range(FEW), key=KEY)],
+        "Counts": lambda: pp.Counts(size, EPSILON, releases=RELEASES),  # ones less zeros: far from 0 at any epsilon
+        "Counts, groups": lambda: pp.Counts(users, **plan, groups=[i // (users // 5) for i in range(users)]),
+        "Counts, categories": lambda: pp.Counts(users, **plan, categories=range(FEW), key=KEY),
         "Counts, shards": lambda: [pp.Counts(users, **plan, shard=(i, 2)) for i in range(2)],
-        "DistinctCount": lambda: [pp.DistinctCount(**plan, buckets=BUCKETS, key=KEY)],
-        "DistinctCount, text": lambda: [pp.DistinctCount(**plan, buckets=BUCKETS, key=KEY)],
-        "overlapping": lambda: [pp.DistinctCount(**plan, buckets=BUCKETS, key=KEY) for _ in range(2)],
-        "Continual": lambda: [pp.Continual(users, EPSILON, step=0.1)],
-        "Windows": lambda: [pp.Windows(lambda: pp.Density(users, **plan), every="1d", start="2026-01-05")],
-        "Windows, times": lambda: [pp.Windows(lambda: pp.Density(users, **plan), every="1d", start="2026-01-05")],
-        "ActiveUsers, times": lambda: [pp.ActiveUsers(users, EPSILON, span="3d", start="2026-01-05", key=KEY)],
-        "ActiveUsers": lambda: [pp.ActiveUsers(users, EPSILON, span="3d", start=0, key=KEY)],
-        "Retention": lambda: [pp.Retention(users, **plan, key=KEY)],
-        "FixedLevelPPDS": lambda: [_fixed_level(users, plan)],
+        "DistinctCount": lambda: pp.DistinctCount(**distinct),
+        "DistinctCount, delta": lambda: pp.DistinctCount(**distinct, delta=DELTA),
+        "DistinctCount, categories": lambda: pp.DistinctCount(**distinct, categories=range(FEW)),
+        "overlapping": lambda: [pp.DistinctCount(**distinct) for _ in range(2)],
+        "Continual": lambda: pp.Continual(size, epsilon, step=0.1, **({"moves": RELEASES} if large else {})),
+        "Windows": lambda: pp.Windows(lambda: pp.Density(size, **plan), every="1d", start="2026-01-05"),
+        "ActiveUsers": lambda: pp.ActiveUsers(size, epsilon, span="3d", start=0, key=KEY),
+        "ActiveUsers, times": lambda: pp.ActiveUsers(size, epsilon, span="3d", start="2026-01-05", key=KEY),
+        "Retention": lambda: pp.Retention(size, **plan, key=KEY),
+        "FixedLevelPPDS": lambda: pp.paper.FixedLevelPPDS(users, **plan, sample=users // 2, key=KEY),
+        "Density, large": lambda: pp.Density(size, **plan, groups=_uneven_groups(size)),
+        "Edges": lambda: pp.Density(pp.Edges(nodes_for(users)), **plan, intrusions=1),
+        "Users, groups": lambda: pp.Density(
+            pp.Users(listed, groups=[i % 5 for i in range(len(listed))]), **plan, intrusions=1
+        ),
     }
-    if kind in makers:
-        return makers[kind]()
+    if make := makers.get(kind) or makers.get(kind.rpartition(", ")[0]):
+        made = make()
+        return made if isinstance(made, list) else [made]
     for described in registry.estimators():
         if described.__name__ == kind and described is not pp.Density:
             return [example(described, users, EPSILON, releases=RELEASES, key=KEY)]
-    return [pp.Density(universe, **plan, intrusions=1)]
+    return [pp.Density(pp.Users(listed) if kind.startswith("Users") else users, **plan, intrusions=1)]
 
 
-def _large(kind: str, universe: int) -> Any:
-    """An estimator whose counts, and the noise on them, are numbers of five digits and more."""
-    plan: dict[str, Any] = {"epsilon": SMALL_EPSILON, "releases": RELEASES}
-    weights = np.arange(_GROUPS) + _GROUPS  # groups of different sizes have different counts
-    sizes = universe * weights // weights.sum()
-    sizes[-1] += universe - sizes.sum()
-    makers: dict[str, Callable[[], Any]] = {
-        "Density": lambda: pp.Density(universe, **plan, groups=np.repeat(np.arange(_GROUPS), sizes)),
-        "delta": lambda: pp.Density(universe, **plan, delta=DELTA),
-        "Counts": lambda: pp.Counts(universe, **plan | {"epsilon": EPSILON}),  # ones less zeros: far from 0
-        "DistinctCount": lambda: pp.DistinctCount(**plan, buckets=_LARGE // 64, key=KEY),
-        "Continual": lambda: pp.Continual(universe, SMALL_EPSILON, step=0.1, moves=RELEASES),
-        "Windows": lambda: pp.Windows(lambda: pp.Density(universe, **plan), every="1d", start="2026-01-05"),
-        "ActiveUsers": lambda: pp.ActiveUsers(universe, SMALL_EPSILON, span="3d", start=0, key=KEY),
-        "Retention": lambda: pp.Retention(universe, **plan, key=KEY),
-    }
-    return makers[kind]()
-
-
-def _fixed_level(users: int, plan: dict[str, Any]) -> Any:
-    return pp.paper.FixedLevelPPDS(users, **plan, sample=users // 2, key=KEY)
+def _uneven_groups(users: int) -> Any:
+    """The groups of users, of different sizes, and so of different counts."""
+    weights = np.arange(_GROUPS) + _GROUPS
+    sizes = users * weights // weights.sum()
+    sizes[-1] += users - sizes.sum()
+    return np.repeat(np.arange(_GROUPS), sizes)
 
 
 def nodes_for(users: int) -> int:

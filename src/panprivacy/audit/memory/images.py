@@ -8,11 +8,11 @@ import os
 import sys
 from bisect import bisect_right
 from collections.abc import Iterator
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, BinaryIO, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,15 +26,6 @@ _THERE = np.uint64(3 << 62)  # in memory, or in swap
 
 class CannotImage(PanPrivacyError):
     """The memory of a process cannot be read here; the message says what would help."""
-
-
-@dataclass(frozen=True)
-class Stretch:
-    """Neighbouring pages of a process that it can write to."""
-
-    start: int
-    end: int
-    name: str
 
 
 def check_system() -> None:
@@ -73,31 +64,19 @@ def about_threads(process: int, file: str) -> Iterator[bytes]:
 
 def _read_small(path: str) -> bytes:
     """A file of the system; empty if what it is about has ended meanwhile."""
-    try:
-        file = os.open(path, os.O_RDONLY)
-    except OSError:
-        return b""
-    try:
-        return os.read(file, _PAGE)
-    except OSError:
-        return b""
-    finally:
-        os.close(file)
+    with suppress(OSError), open(path, "rb", buffering=0) as file:  # noqa: PTH123 - quicker than a path
+        return file.read(_PAGE)
+    return b""
 
 
-def writable(process: int) -> Iterator[Stretch]:
-    """All that a process can write to, as far as there are pages: untouched ones hold zeros and are left out."""
-    with ExitStack() as open_:
-        map_: BinaryIO | None = None
-        with suppress(OSError):
-            map_ = open_.enter_context(Path(f"/proc/{process}/pagemap").open("rb", buffering=0))
-        for line in _lines(process, "maps"):
-            place, rights, _, _, _, *name = line.split(maxsplit=5)
-            if not rights.startswith("rw"):
-                continue
+def writable(process: int) -> Iterator[tuple[int, int, str]]:
+    """Start, end and name of all that a process can write to, as far as there are pages: untouched ones hold zeros."""
+    for line in _lines(process, "maps"):
+        place, rights, _, _, _, *name = line.split(maxsplit=5)
+        if rights.startswith("rw"):
             start, end = (int(edge, 16) for edge in place.split("-"))
-            for first, last in _touched(map_, start, end):
-                yield Stretch(first, last, name[0].strip() if name else "anonymous")
+            for first, last in _touched(process, start, end):
+                yield first, last, name[0].strip() if name else "anonymous"
 
 
 def bits_of(process: int) -> list[tuple[int, int]]:
@@ -137,13 +116,12 @@ def _lines(process: int, file: str) -> list[str]:
         raise refused(process, error) from None
 
 
-def _touched(map_: BinaryIO | None, start: int, end: int) -> list[tuple[int, int]]:
+def _touched(process: int, start: int, end: int) -> list[tuple[int, int]]:
     """The parts of a mapping that have pages, by the map of the process; all of it where the system does not tell."""
-    if map_ is None:
-        return [(start, end)]
     try:
-        map_.seek(start // _PAGE * 8)
-        entries = np.frombuffer(map_.read((end - start) // _PAGE * 8), dtype=np.uint64)
+        with Path(f"/proc/{process}/pagemap").open("rb", buffering=0) as map_:
+            map_.seek(start // _PAGE * 8)
+            entries = np.frombuffer(map_.read((end - start) // _PAGE * 8), dtype=np.uint64)
     except OSError:
         return [(start, end)]
     return [(start + first, start + last) for first, last in _stretches((entries & _THERE) != 0)]
@@ -219,27 +197,23 @@ class Image:
         """
         parts = []
         for segment in self.segments:
-            octets, size = segment.octets, len(segment.octets)
-            differs = np.zeros(-(-size // _PAGE) + 2, dtype=np.bool_)
-            differs[1:-1] = _differing(octets, origin.earlier(segment))
+            octets, short = segment.octets, -len(segment.octets) % _PAGE
+            both = (np.pad(each, (0, short)) if short else each for each in (octets, origin.earlier(segment)))
+            now, then = (each.view(np.uint64) for each in both)
+            differs = np.pad((now != then).reshape(-1, _PAGE // 8).any(axis=1), 1)
             for first, last in _stretches(differs[:-2] | differs[1:-1] | differs[2:]):
                 parts.append(replace(segment, address=segment.address + first, octets=octets[first:last]))
         return Image(parts)
 
 
-def _differing(octets: Octets, others: Octets) -> NDArray[np.bool_]:
-    """Which pages are not the same; the last may be part of one."""
-    whole = len(octets) // _PAGE * _PAGE
-    differs = (octets[:whole].view(np.uint64) != others[:whole].view(np.uint64)).reshape(-1, _PAGE // 8).any(axis=1)
-    rest = [] if whole == len(octets) else [not np.array_equal(octets[whole:], others[whole:])]
-    return np.concatenate([differs, np.array(rest, dtype=np.bool_)])
-
-
-def take(process: int, folder: Path | None = None) -> Image:
+def take(process: int, folder: Path) -> Image:
     """Copy the memory of a process that waits, of all its descendants, and a folder with all its files."""
-    check_system()
     segments = [segment for member in family(process) for segment in memory_of(member)]
-    return Image(segments + (list(_files(folder)) if folder else []))
+    for path in sorted(folder.rglob("*")):  # hidden files, too
+        if path.is_file():
+            octets = np.frombuffer(path.read_bytes(), dtype=np.uint8)
+            segments.append(Segment(str(path.relative_to(folder)), 0, 0, octets))
+    return Image(segments)
 
 
 def memory_of(process: int) -> Iterator[Segment]:
@@ -249,10 +223,10 @@ def memory_of(process: int) -> Iterator[Segment]:
     except OSError as error:
         raise refused(process, error) from None
     try:
-        for stretch in writable(process):
-            octets = np.zeros(stretch.end - stretch.start, dtype=np.uint8)
-            _read(memory, stretch.start, octets)
-            yield Segment(stretch.name, process, stretch.start, octets)
+        for start, end, name in writable(process):
+            octets = np.zeros(end - start, dtype=np.uint8)
+            _read(memory, start, octets)
+            yield Segment(name, process, start, octets)
     finally:
         os.close(memory)
 
@@ -269,12 +243,6 @@ def _read(memory: int, address: int, octets: Octets) -> None:
         if not got:
             raise CannotImage("the process under audit has ended")
         at += got
-
-
-def _files(folder: Path) -> Iterator[Segment]:
-    for path in sorted(folder.rglob("*")):  # hidden files, too
-        if path.is_file():
-            yield Segment(str(path.relative_to(folder)), 0, 0, np.frombuffer(path.read_bytes(), dtype=np.uint8))
 
 
 @dataclass(frozen=True)
@@ -313,8 +281,20 @@ class Imaged:
     @property
     def clean(self) -> bool:
         """Whether nothing was found, and everything was looked for."""
-        found = self.users_named, self.words_found, self.ids_found, self.counts_found, self.releases_found
-        return self.bits_seen and not any(found) and not self.keys_found and not self.differences
+        return not self.users_named and not self.ids_found and not self.details
+
+    @property
+    def details(self) -> list[str]:
+        """What was found beside users and ids, and whether the bits were not."""
+        found = {
+            "words": self.words_found,
+            "counts": self.counts_found,
+            "exact counts of releases": self.releases_found,
+            "keys": self.keys_found,
+            "batches told by files": self.differences,
+        }
+        unseen = [] if self.bits_seen else ["bits not located"]
+        return [f"{number:,} {what}" for what, number in found.items() if number] + unseen
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data, for JSON."""
@@ -323,18 +303,5 @@ class Imaged:
     def __str__(self) -> str:
         mode = "hardened" if self.hardened else "plain"
         found = f"{self.users_named:,} of {self.came:,} users named, {self.ids_found:,} ids found"
-        extra = [
-            f"{number:,} {what}"
-            for number, what in (
-                (self.words_found, "words of earlier tables"),
-                (self.counts_found, "earlier counts"),
-                (self.releases_found, "exact counts of releases or their noise"),
-                (self.keys_found, "keys or keystreams"),
-                (self.differences, "batches told by files"),
-            )
-            if number
-        ]
-        if not self.bits_seen:
-            extra.append("bits not located")
         where = f" in {', '.join(self.where)}" if self.where else ""
-        return f"{self.scenario} ({self.users:,} users, {mode}): {', '.join([found, *extra])}{where}"
+        return f"{self.scenario} ({self.users:,} users, {mode}): {', '.join([found, *self.details])}{where}"

@@ -21,7 +21,7 @@ The memory that is random at all is a small part, the tables themselves: a thous
 two rows that look likeliest are far below a millionth in practice.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -42,8 +42,6 @@ _TURNS = 20  # of three words of marks, below which they may be anywhere: zeros,
 class Windows:
     """Windows of one secret, and which of them were found."""
 
-    what: str
-    """What it is of: a table, flips, counts, ids or keys."""
     keys: Words
     positions: NDArray[np.int64]
     """Where each window begins: a bit of a table, or the number of an id."""
@@ -57,24 +55,24 @@ class Windows:
     """How many eighths of a window are between it and its neighbour."""
     new: bool = False
     """Whether only what did not stand there before the first batch counts."""
+    per_bit: bool = False
+    """Whether bits that take a number each are looked for as well."""
     found: NDArray[np.bool_] = field(init=False)
-    where: set[str] = field(default_factory=set)
+    where: set[str] = field(default_factory=set, init=False)
 
     def __post_init__(self) -> None:
         self.found = np.zeros(len(self.keys), dtype=np.bool_)
 
     def only(self, which: NDArray[np.bool_]) -> "Windows":
         """These windows without the others."""
-        keys, positions, sides = self.keys[which], self.positions[which], self.sides[which]
-        before, after = self.before[which], self.after[which]
-        return Windows(self.what, keys, positions, before, after, sides, self.need, self.step, self.new)
+        chosen = {name: getattr(self, name)[which] for name in ("keys", "positions", "before", "after", "sides")}
+        return replace(self, **chosen)
 
 
 @dataclass
 class Run:
     """A secret sequence of numbers, and which of them were found."""
 
-    what: str
     values: Words
     need: int
     """How many in a row are a find."""
@@ -85,27 +83,29 @@ class Run:
     skip: Words = field(default_factory=lambda: np.empty(0, dtype=np.uint64))
     """An ascending sequence that may be there: of two numbers that are neighbours in it, too, nothing is looked for."""
     found: NDArray[np.bool_] = field(init=False)
-    where: set[str] = field(default_factory=set)
+    where: set[str] = field(default_factory=set, init=False)
 
     def __post_init__(self) -> None:
         self.found = np.zeros(len(self.values), dtype=np.bool_)
 
 
-def in_a_row(what: str, words: Words, need: int, *, new: bool = False) -> Windows:
-    """A window for each word, with those around it as neighbours."""
+def in_a_row(words: Words, need: int, *, new: bool = False, per_bit: bool = False) -> Windows:
+    """A window for each word, with those around it as neighbours; if none is needed, each is a find by itself."""
     padded = np.concatenate([words[:1], words, words[-1:]])
     sides = np.full(len(words), 3, dtype=np.uint8)
     if len(words):
         sides[0] &= 2
         sides[-1] &= 1
-    return Windows(what, words, np.arange(len(words)), padded[:-2], padded[2:], sides, need, new=new)
+    return Windows(words, np.arange(len(words)), padded[:-2], padded[2:], sides, need, new=new, per_bit=per_bit)
 
 
-def of_bits(what: str, octets: Octets, size: int, present: Octets | None = None, need: int = 1) -> list[Windows]:
+def of_bits(
+    octets: Octets, size: int, present: Octets | None = None, *, need: int = 1, per_bit: bool = True
+) -> list[Windows]:
     """Windows of packed bits at all eight offsets; only those that differ from the bits that are there at present."""
     found = []
     for offset in range(8):
-        windows = in_a_row(what, _words_at(octets, size, offset), need=need)
+        windows = in_a_row(_words_at(octets, size, offset), need, per_bit=per_bit)
         ones = np.bitwise_count(windows.keys)
         telling = (ones >= _SMALLEST) & (ones <= _LARGEST)
         if present is not None:
@@ -119,17 +119,11 @@ def of_bits(what: str, octets: Octets, size: int, present: Octets | None = None,
 def of_marks(octets: Octets, size: int, present: Octets | None) -> list[Windows]:
     """Windows of packed bits that are mostly zeros: with both neighbours, and where the three turn often enough."""
     found = []
-    for windows in of_bits("flips", octets, size, present):
-        around = windows.before, windows.keys, windows.after
-        telling = np.add.reduce([_turns(words) for words in around]) >= _TURNS
-        windows.need = 2
-        found.append(windows.only(telling & (windows.sides == 3)))
+    for windows in of_bits(octets, size, present, need=2):
+        around = np.stack([windows.before, windows.keys, windows.after])
+        turns = np.bitwise_count(around ^ (around >> np.uint64(1))).sum(axis=0)  # bits that differ from the next
+        found.append(windows.only((turns >= _TURNS) & (windows.sides == 3)))
     return found
-
-
-def _turns(words: Words) -> NDArray[np.int64]:
-    """How many bits of each word differ from the next."""
-    return np.bitwise_count(words ^ (words >> np.uint64(1))).astype(np.int64)
 
 
 def _words_at(octets: Octets, size: int, offset: int) -> Words:
@@ -139,49 +133,37 @@ def _words_at(octets: Octets, size: int, offset: int) -> Words:
     return shifted[: max(size - offset, 0) // 64 * 8].view(np.uint64)
 
 
-def of_counts(words: Words, present: Words | None) -> Windows:
-    """How many ones each word has, eight words a window; only where that differs from the present."""
-    counts = _eights(np.bitwise_count(words))
-    windows = in_a_row("counts", counts, need=2)
-    return windows if present is None else windows.only(counts != _eights(np.bitwise_count(present)))
-
-
-def of_counters(counters: Octets, present: Octets | None) -> Windows:
-    """Counters of eight slots a window, a byte each; only where they differ from the present."""
-    windows = in_a_row("counters", _eights(counters), need=2)
+def of_counts(counts: Octets, present: Octets | None) -> Windows:
+    """Eight small numbers a window, a byte each; only where they differ from the present."""
+    windows = in_a_row(_eights(counts), need=2)
     return windows if present is None else windows.only(windows.keys != _eights(present))
 
 
 def of_times(times: Octets) -> Windows:
     """How often each of eight slots is touched, a window; only where many are, since zeros are everywhere."""
-    windows = in_a_row("marks", _eights(times), need=2, new=True)
+    windows = in_a_row(_eights(times), need=2, new=True)
     windows.positions *= 8
     touched = np.convolve((times[: len(times) // 8 * 8].reshape(-1, 8) > 0).sum(axis=1), np.ones(3), "same")
     return windows.only(touched >= _TELLING)
 
 
-def of_numbers(what: str, values: Words, *, new: bool) -> Windows:
-    """Numbers of 64 random bits: each is a find by itself."""
-    return in_a_row(what, values, need=0, new=new)
-
-
-def of_digits(what: str, values: Words) -> Windows:
-    """The same numbers as Python's integers hold them: digits of 30 bits in 4 bytes each."""
+def of_numbers(values: Words) -> list[Windows]:
+    """Numbers of 64 random bits, each a find by itself: as they are, and as digits of 30 bits of Python's integers."""
     low, high = values & np.uint64(2**30 - 1), (values >> np.uint64(30)) & np.uint64(2**30 - 1)
-    return of_numbers(what, low | high << np.uint64(32), new=True)
+    return [in_a_row(each, need=0, new=True) for each in (values, low | high << np.uint64(32))]
 
 
-def of_texts(what: str, texts: NDArray[np.bytes_]) -> Windows:
+def of_texts(texts: NDArray[np.bytes_]) -> Windows:
     """Texts of twelve bytes: the first eight, and the last eight as what must follow."""
     octets = np.ascontiguousarray(texts).view(np.uint8).reshape(len(texts), -1)
     keys, after = (np.ascontiguousarray(octets[:, at : at + 8]).view(np.uint64).ravel() for at in (0, 4))
     sides = np.full(len(texts), 2, dtype=np.uint8)
-    return Windows(what, keys, np.arange(len(texts)), after, after, sides, need=1, step=4, new=True)
+    return Windows(keys, np.arange(len(texts)), after, after, sides, need=1, step=4, new=True)
 
 
-def of_octets(what: str, secret: bytes) -> Windows:
+def of_octets(secret: bytes) -> Windows:
     """Bytes that are secret wherever sixteen of them stand together."""
-    return in_a_row(what, np.frombuffer(secret[: len(secret) // 8 * 8], dtype=np.uint64), need=1)
+    return in_a_row(np.frombuffer(secret[: len(secret) // 8 * 8], dtype=np.uint64), need=1)
 
 
 def _eights(counts: Octets) -> Words:

@@ -14,88 +14,73 @@ import os
 import re
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from time import perf_counter, sleep
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from panprivacy.audit.memory.batches import Batch, UserPool
-from panprivacy.audit.memory.images import Imaged
-from panprivacy.audit.memory.processes import Command, Fetching, ProcessUnderAudit, Program, Trial, folders
-from panprivacy.audit.memory.scenarios import BATCHES, SHARDS, Scenario
-from panprivacy.audit.memory.search import ImageSearch
+from panprivacy.audit.memory.images import Imaged, take
+from panprivacy.audit.memory.processes import FOLDER, NOTES, Command, ProcessUnderAudit, Program
+from panprivacy.audit.memory.scenarios import BATCHES, HTTP, SHARDS, STORE, URLS, Scenario
+from panprivacy.audit.memory.search import find_counts, look_for
 from panprivacy.audit.memory.services import Consumer, Service
-from panprivacy.audit.memory.traces import Record
+from panprivacy.audit.memory.traces import FedBatch, Traces
 
-_SEED = 20_260_101
-
-
-def process_of(scenario: Scenario) -> type[ProcessUnderAudit]:
-    """The kind of process that a scenario is about."""
-    if scenario.broker:
-        return Consumer
-    if scenario.remote:
-        return Fetching
-    return Service if scenario.service else Command if scenario.pipe else Program
+_PROCESSES: dict[str, type[ProcessUnderAudit]] = {"calls": Program, HTTP: Service}
+_PROCESSES |= dict.fromkeys(("pipe", URLS, STORE), Command)
 
 
-def pool_of(trial: Trial) -> UserPool:
-    """The users of a trial. A command or a service draws a secret key of its own."""
-    scenario = trial.scenario
-    own_key = process_of(scenario) is not Program
-    return UserPool(scenario.kind, trial.users, scenario.container, _SEED, own_key=own_key)
+def process_of(scenario: Scenario, users: int) -> ProcessUnderAudit:
+    """The process that a scenario is about."""
+    return _PROCESSES.get(scenario.fed_by, Consumer)(scenario, users)
 
 
-def search_image(trial: Trial) -> Imaged:
+def search_image(scenario: Scenario, users: int) -> Imaged:
     """Run a scenario, and search its last image."""
-    started, scenario, pool = perf_counter(), trial.scenario, pool_of(trial)
-    with folders() as places, process_of(scenario)(trial, pool, places) as process:
-        record = Record(pool, places.imaged)
-        record.start(process.pid, process.versions())
+    started, came = perf_counter(), list[FedBatch]()
+    with process_of(scenario, users) as process:
+        pool = process.pool
+        traces, versions = Traces(pool), [process.versions()]
+        before = take(process.pid, process.imaged)
         for number, step in enumerate(scenario.steps):
             if step in BATCHES:
-                batch = pool.batch(number % 8, step).up_to(process.most)
-                beside = process.feed(number, step, batch)
-                record.fed_with(batch, beside, process.versions())
+                people, different = pool.batch(number % 8, step, process.most)
+                beside = process.feed(number, step, people)
+                versions.append(process.versions())
+                came.append(FedBatch.of(people, different, pool, beside, versions[-1]))
             else:
                 process.do(step)
-                record.step(process.versions())
-        record.end(process.pid)
-    traces = record.traces()
-    process.add_secrets(traces)
-    assert record.last is not None
-    searched = record.last if process.origin is None else record.last.written_since(process.origin)
-    ImageSearch(searched, record.before).look_for(traces.all_windows, traces.all_runs)
+                versions.append(process.versions())
+        last = take(process.pid, process.imaged)
+        process.add_secrets(traces)
+    for version in (version for earlier in versions[:-1] for version in earlier):
+        traces.add_version(version, versions[-1])
+    for fed in came[:-1]:
+        traces.add_batch(fed, versions[-1])
+    searched = last if process.origin is None else last.written_since(process.origin)
+    look_for(traces.patterns, searched, before)
     return Imaged(
         scenario=scenario.name,
         users=pool.users,
-        came=len(np.unique(np.concatenate([fed.people for fed in record.fed]))),
-        hardened=trial.hardened,
-        bits_seen=record.located,
-        users_named=traces.users_named(record.fed),
-        words_found=traces.words_found(),
-        ids_found=traces.ids_found(),
-        counts_found=traces.counts_found(),
-        releases_found=traces.released.found_in(searched, record.before),
-        keys_found=traces.keys_found(),
+        came=len(np.unique(np.concatenate([fed.people for fed in came]))),
+        hardened=scenario.hardened,
+        bits_seen=all(versions),
+        **traces.findings(came),
+        releases_found=find_counts(traces.released, searched, before),
         where=traces.where(),
-        image_bytes=record.last.size,
+        image_bytes=last.size,
         seconds=round(perf_counter() - started, 1),
     )
 
 
 # --- files -----------------------------------------------------------------------------------------------------------
 
-FOLDER, NOTES = "PANPRIVACY_AUDIT_FOLDER", "PANPRIVACY_AUDIT_NOTES"
-"""Variables of the environment: which folder is watched, and the file that calls are noted in."""
-
 _EVENTS = ("open", "os.rename", "os.link", "os.remove", "os.mkdir", "os.rmdir", "os.truncate", "os.utime", "os.chmod")
 _WRITES = ("pwrite", "write", "posix_fallocate", "fsync", "fdatasync")
 
-FEWEST = 200_000
-"""Users of whom the bits take several blocks of a disk."""
+FEWEST = 200_000  # users of whom the bits take several blocks of a disk
 _BATCHES, _FEW = 10, 4  # of a program that embeds the library, and of a command or a service, which takes longer
 _SUSPECT, _OTHERS = 1, 3
 _TICK = 0.01  # seconds after which a file that is written has another time, on any file system
@@ -104,25 +89,29 @@ _FILE_WRITTEN = re.compile(r"(?:rename \S+|fdatasync) /state\.pp\b")  # the last
 _FOLDER_WRITTEN = re.compile(r"fdatasync /shards/shard-00002\.pp\n(?:.*\n)*?remove /shards/\.shard-00002\.pp\.lock")
 
 
-@dataclass(frozen=True)
-class Step:
+class Step(NamedTuple):
     """What one batch has done to the files."""
 
-    calls: tuple[str, ...]
-    files: tuple[str, ...]
+    calls: list[str]
+    files: list[str]
 
 
-def compare_files(trial: Trial) -> Imaged:
+def compare_files(scenario: Scenario, users: int) -> Imaged:
     """Run a scenario with and without one user's rows, and count the batches after which the files differ."""
-    started, users, scenario = perf_counter(), max(trial.users, FEWEST), trial.scenario
-    trial = replace(trial, users=users, plants=(_START, *trial.plants))
-    ran = [_run(trial, with_suspect=present) for present in (True, False)]
-    told = [_differences(*steps) for steps in zip(*ran, strict=True)]
+    started, users = perf_counter(), max(users, FEWEST)
+    scenario = replace(scenario, plants=(_START, *scenario.plants))
+    ran = [_run(scenario, users, with_suspect=present) for present in (True, False)]
+    told: list[set[str]] = []  # the files of which a batch tells whether the user was in it
+    for one, other in zip(*ran, strict=True):
+        differ = set(one.files) ^ set(other.files)
+        if one.calls != other.calls:
+            differ |= set(one.calls) ^ set(other.calls) or set(one.calls)
+        told.append({word[1:] for note in differ for word in note.split() if word.startswith("/")})
     return Imaged(
         scenario=scenario.name,
         users=users,
         came=1 + _OTHERS,
-        hardened=trial.hardened,
+        hardened=scenario.hardened,
         bits_seen=any(step.calls for step in ran[0]),
         users_named=int(any(told)),
         where=tuple(sorted(set().union(*told))),
@@ -132,75 +121,56 @@ def compare_files(trial: Trial) -> Imaged:
     )
 
 
-def _run(trial: Trial, *, with_suspect: bool) -> list[Step]:
+def _run(scenario: Scenario, users: int, *, with_suspect: bool) -> list[Step]:
     """Feed batches: one user who is always there, unless left out, and others who come every second time.
 
     A pipe has no empty batches, and a service takes none, so there one of the others comes every time.
     """
-    scenario = trial.scenario
-    embedded = process_of(scenario) is Program
-    with folders() as places:
-        watched = _Watched(places.imaged, places.handed / "calls")
-        trial = replace(trial, variables={FOLDER: str(places.imaged), NOTES: str(places.handed / "calls")})
-        pool = pool_of(trial)
-        suspect, others = [_SUSPECT] * with_suspect, [pool.users - 1 - number for number in range(_OTHERS)]
-        with process_of(scenario)(trial, pool, places) as process:
-            if isinstance(process, Command):
-                process.written = lambda _: watched.writes(SHARDS in scenario.pipe) >= len(steps)
-            steps = [watched.step()]
-            for number in range(_BATCHES if embedded else _FEW):
-                people = np.array(suspect + others[: _OTHERS if number % 2 else int(not embedded)], dtype=np.int64)
-                process.feed(number, "short", Batch(people, len(people)))
-                for step in scenario.steps if embedded else ():
-                    process.do(step)
-                steps.append(watched.step())
+    with process_of(scenario, users) as process:
+        embedded = isinstance(process, Program)
+        watched = _Watched(process)
+        suspect = [_SUSPECT] * with_suspect
+        others = [process.pool.users - 1 - number for number in range(_OTHERS)]
+        if isinstance(process, Command):
+            written = _FOLDER_WRITTEN if SHARDS in scenario.command else _FILE_WRITTEN
+            process.written = lambda _: len(written.findall(watched.notes())) >= len(steps)
+        steps = [watched.step()]
+        for number in range(_BATCHES if embedded else _FEW):
+            people = np.array(suspect + others[: _OTHERS if number % 2 else int(not embedded)], dtype=np.int64)
+            process.feed(number, "short", people)
+            for step in scenario.steps if embedded else ():
+                process.do(step)
+            steps.append(watched.step())
     return steps
-
-
-def _differences(one: Step, other: Step) -> set[str]:
-    """The files of which a batch tells whether the user was in it."""
-    differ = set(one.files) ^ set(other.files)
-    if one.calls != other.calls:
-        differ |= set(one.calls) ^ set(other.calls) or set(one.calls)
-    return {word[1:] for note in differ for word in note.split() if word.startswith("/")}
 
 
 class _Watched:
     """A folder, and the calls that a process has noted since the last batch."""
 
-    def __init__(self, folder: Path, notes: Path) -> None:
-        self.folder, self._notes = folder, notes
+    def __init__(self, process: ProcessUnderAudit) -> None:
+        self._folder, self._notes = process.imaged, process.handed / "calls"
         self._read = 0
         self._before: dict[str, os.stat_result] = {}
 
-    @property
     def notes(self) -> str:
         """All that was noted so far."""
         return self._notes.read_text() if self._notes.exists() else ""
 
-    def writes(self, sharded: bool) -> int:
-        """How often a file, or the last shard of a folder, was written."""
-        return len((_FOLDER_WRITTEN if sharded else _FILE_WRITTEN).findall(self.notes))
-
     def step(self) -> Step:
         """What has happened since the last step."""
-        notes = self.notes
+        notes, shown = self.notes(), []
         fresh, self._read = notes[self._read :], len(notes)
-        files = {str(path.relative_to(self.folder)): path.lstat() for path in sorted(self.folder.rglob("*"))}
-        shown = tuple(f"/{name} {self._shown(name, found)}" for name, found in files.items())
+        files = {str(path.relative_to(self._folder)): path.lstat() for path in sorted(self._folder.rglob("*"))}
+        for name, now in files.items():
+            facts = [f"mode {now.st_mode:o}, {now.st_size} bytes, {now.st_blocks} blocks, {now.st_nlink} links"]
+            if before := self._before.get(name):
+                facts += ["same file"] if before.st_ino == now.st_ino else []
+                facts += ["written"] if before.st_mtime_ns != now.st_mtime_ns else []
+                facts += ["changed"] if before.st_ctime_ns != now.st_ctime_ns else []
+            shown.append(f"/{name} {', '.join(facts)}")
         self._before = files
         sleep(_TICK)
-        return Step(tuple(fresh.splitlines()), shown)
-
-    def _shown(self, name: str, now: os.stat_result) -> str:
-        before = self._before.get(name)
-        history = {
-            "same file": before is not None and before.st_ino == now.st_ino,
-            "written": before is not None and before.st_mtime_ns != now.st_mtime_ns,
-            "changed": before is not None and before.st_ctime_ns != now.st_ctime_ns,
-        }
-        facts = f"mode {now.st_mode:o}, {now.st_size} bytes, {now.st_blocks} blocks, {now.st_nlink} links"
-        return f"{facts}, {', '.join(fact for fact, holds in history.items() if holds)}"
+        return Step(fresh.splitlines(), shown)
 
 
 def note_calls() -> None:
@@ -219,22 +189,17 @@ def note_calls() -> None:
             path, *rest = arguments
             note(event.removeprefix("os."), *([path, rest[-1]] if event == "open" else arguments))
 
+    def noted(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
+        def note_and_call(handle: int, *arguments: Any) -> Any:
+            lengths = (each if isinstance(each, int) else len(each) for each in arguments)  # of content, its length
+            note(name, Path(f"/proc/self/fd/{handle}"), *lengths)
+            return call(handle, *arguments)
+
+        return note_and_call
+
     sys.addaudithook(heard)
     for name in _WRITES:
-        setattr(os, name, _noted(name, getattr(os, name), note))
-
-
-def _noted(name: str, call: Callable[..., Any], note: Callable[..., None]) -> Callable[..., Any]:
-    def noted(handle: int, *arguments: Any) -> Any:
-        note(name, Path(f"/proc/self/fd/{handle}"), *(_length(each) for each in arguments))
-        return call(handle, *arguments)
-
-    return noted
-
-
-def _length(argument: Any) -> int:
-    """Of content how long it is, of a number the number."""
-    return argument if isinstance(argument, int) else len(argument)
+        setattr(os, name, noted(name, getattr(os, name)))
 
 
 def _named(about: Any, folder: str) -> Any:

@@ -1,17 +1,30 @@
 """The table of scenarios: each estimator, each container, each verb, followed by more batches that make bits old."""
 
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 
 from panprivacy import registry
-from panprivacy.audit.memory.brokers import missing
+from panprivacy.audit.memory.brokers import KINDS
 
-BATCHES = ("tiny", "short", "medium", "long", "huge", "singly")
-"""The steps that are batches."""
-
-_LOADED = ("medium", "save", "load", "medium", "save", "load", "short", "save")
+BATCHES = ("tiny", "short", "medium", "long", "huge", "singly")  # the steps that are batches
+URLS, STORE, HTTP = "URLs", "store", "HTTP"
+_MODULES = {
+    "pandas": ("pandas",),
+    "pandas categorical": ("pandas",),
+    "Arrow": ("pyarrow",),
+    "Arrow text": ("pyarrow",),
+    "Polars": ("pyarrow",),
+    "Polars frame": ("pyarrow",),
+    URLS: ("aiohttp", "fsspec"),
+    STORE: ("s3fs", "fsspec"),
+    HTTP: ("uvicorn",),
+    "kafka": ("uvicorn", "confluent_kafka"),
+    "nats": ("uvicorn", "nats"),
+    "redis": ("uvicorn", "redis"),
+}
+"""What a container, or a way to feed a process, needs that may not be installed."""
 _FED = ("short", "long", "singly", "short", "medium", "short")
-_THREADED = ("huge", "short", "huge", "medium", "short")
 
 
 @dataclass(frozen=True)
@@ -28,132 +41,94 @@ class Scenario:
     container: str = "NumPy int64"
     steps: tuple[str, ...] = _FED
     hardened: bool = False
-    pipe: tuple[str, ...] = ()
-    """The command and its options, where the scenario is one of the command line: events come through a pipe."""
+    fed_by: str = "calls"
+    """How the process gets its events: by calls in a program, through a pipe, as files behind URLs or in a store as S3
+    (which answers with parts of a file), by HTTP, or from a broker: kafka, nats or redis, with some bad messages."""
+    command: tuple[str, ...] = ()
+    """The command and its options, where the process is one of the command line."""
     form: str = "CSV"
-    """What the command reads: CSV, Parquet or Arrow."""
-    remote: bool = False
-    """Whether the command reads files from a web server. Every batch is a file."""
-    ranged: bool = False
-    """Whether that server is a store as S3, which answers with parts of a file."""
-    service: str = ""
-    """What bodies are, where the scenario is one of the service: CSV, NDJSON, Arrow or JSON."""
+    """What a command or a service reads: CSV, NDJSON, Parquet, Arrow, JSON or packed slots."""
     encrypted: bool = False
-    """Whether they come by TLS."""
-    adjacent: bool = False
-    """Whether it runs twice, with and without one user's rows, and names, lengths and times of files are compared; the
-    steps are then what follows each batch."""
+    """Whether a service is asked by TLS."""
     refused: bool = False
     """Whether the service refuses much; the step ``refused`` is all requests of `refusals.REQUESTS`, in
     every way, and ``refused quickly`` is each once."""
-    broker: str = ""
-    """What the service reads, where it reads a broker: kafka, nats or redis. Some messages of a batch are bad."""
-
-    @property
-    def possible(self) -> bool:
-        """Whether it can be run here."""
-        return self.missing is None
+    adjacent: bool = False
+    """Whether it runs twice, with and without one user's rows, and names, lengths and times of files are compared; the
+    steps are then what follows each batch."""
+    plants: tuple[str, ...] = ()
+    """Functions, ``module:function``, that are called in the process before anything else: leaks to be found."""
 
     @property
     def missing(self) -> str | None:
         """What it needs that is not installed here; None if nothing is missing."""
-        needed = {
-            "pandas": "pandas",
-            "pandas categorical": "pandas",
-            "Arrow": "pyarrow",
-            "Polars": "pyarrow",
-            "Polars frame": "pyarrow",
-            "Arrow text": "pyarrow",
-        }
-        modules = [needed[self.container]] if self.container in needed else []
-        modules += ["uvicorn"] if self.service or self.broker else []
-        modules += ["s3fs" if self.ranged else "aiohttp", "fsspec"] if self.remote else []
-        modules += [_CLIENTS[self.broker]] if self.broker else []
-        for module in modules:
+        for module in (*_MODULES.get(self.container, ()), *_MODULES.get(self.fed_by, ())):
             if find_spec(module) is None:
                 return f"{module} is not installed"
-        return missing(self.broker) if self.broker else None
+        return KINDS[self.fed_by].missing() if self.fed_by in KINDS else None
 
 
-_CLIENTS = {"kafka": "confluent_kafka", "nats": "nats", "redis": "redis"}
+_THREADED = ("huge", "short", "huge", "medium", "short")
 _SMALL = ("tiny", "short", "tiny", "medium", "short")
+_RELEASED = ("short", "release", "long", "release", "medium", "release", "short")
+_LOADED = ("medium", "save", "load", "medium", "save", "load", "short", "save")
+_GROWN = ("medium", "grow", "medium", "grow", "short", "short")
+_MERGED = ("short", "medium", "merge", "medium", "short")
 _TIMED_DAYS = ("tiny", "medium", "next_window", "short", "medium", "tiny", "medium", "tiny")
 _COUNTED = ("short", "release", "medium", "release", "medium", "release", "short", "release", "short")
-_LOOKED_AT = ("medium", "observe", "medium", "observe", "medium", "observe", "medium", "observe", "short")
-_ENDED = ("medium", "next_window", "medium", "next_window", "medium", "next_window", "medium", "next_window", "short")
 _RETURNED = ("medium", "close", "medium", "release", "medium", "release", "short", "release", "short")
 _DESCRIBED = ("short", "medium", "release", "medium", "save", "load", "short", "save")
+_SLOTS = ("short", "long", "release", "medium", "short")
 _PIPED = ("short", "medium", "release", "medium", "short")
-_MESSAGES = ("short", "medium", "short")
-_REFUSED = ("short", "refused", "reload", "medium", "short")
-_DENSITY, _DISTINCT = ("density", "-", "-n", "USERS"), ("distinct", "-", "--ids", "text")
 _FETCHED = ("short", "medium", "tiny", "medium", "short")
-_BY = ("--by", "clinic", "--categories", "north,south,west")
+_REFUSED = ("short", "refused", "reload", "medium", "short")
+LIST = "list.csv"  # the file of the list of users that a pipe is given
+STATE = "state.pp"  # the file that a pipe keeps its state in
+SHARDS = "shards/"  # the folder that a pipe keeps its state in, if it does not keep it in a file
+FIRST_DAY = "2026-01-05"  # when the first period of a pipe starts whose events have times
+_DENSITY, _DISTINCT = ("density", "-", "-n", "USERS"), ("distinct", "-", "--ids", "text")
 _COUNTS = ("counts", "-", "-n", "USERS")
-LIST = "list.csv"
-"""The file of the list of users that a pipe is given."""
-_NORMALIZED = ("density", "-", "--universe-file", LIST, "--normalize", "all", "--skip-outside")
-STATE = "state.pp"
-"""The file that a pipe keeps its state in."""
-_KEPT = ("--state", STATE)
-SHARDS = "shards/"
-"""The folder that a pipe keeps its state in, if it does not keep it in a file."""
-_IN_FOLDER = ("--state", SHARDS, "--shards", "3")
-FIRST_DAY = "2026-01-05"
-"""When the first period of a pipe starts whose events have times."""
+_KEPT, _IN_FOLDER = ("--state", STATE), ("--state", SHARDS, "--shards", "3")
 _TIMED = ("--time", "at", "--start", FIRST_DAY, "--release-every", "1d", "--ahead", "1")
-_INTEGERS = ("NumPy int32", "NumPy big-endian", "NumPy strided", "Arrow", "Polars", "range")
+_BY = ("--by", "clinic", "--categories", "north,south,west")
+_NORMALIZED = ("density", "-", "--universe-file", LIST, "--normalize", "all", "--skip-outside")
+_INTEGERS = ("NumPy int32", "NumPy big-endian", "NumPy strided", "Arrow", "Polars", "range", "Polars frame")
 _OBJECTS = ("list", "iterator", "pandas")
 _TEXTS = ("list of text", "NumPy text", "Polars text", "Arrow text", "iterator of text")
+_TEXT = ("DistinctCount, text", "list of text")
+_INDEXED = ("Parquet", "Arrow")  # files that are read from their end
+_KINDS = ("sampled", "Users", "categories", "many categories", "DistinctCount", "FixedLevelPPDS")
+_OF_COUNTS = ("Counts", "Counts, groups", "Counts, categories")
+_RELEASING = ("DistinctCount", "delta", "DistinctCount, delta", "Counts", "Counts, groups", "categories")
+_piped = partial(Scenario, steps=_PIPED, fed_by="pipe")
+_served = partial(Scenario, steps=_PIPED, fed_by=HTTP)
 
 SCENARIOS = (
     Scenario("constructor", steps=("singly",)),
-    Scenario("constructor, DistinctCount", "DistinctCount", steps=("singly",)),
-    Scenario("constructor, Continual", "Continual", steps=("singly",)),
-    Scenario("constructor, Counts", "Counts", steps=("singly",)),
+    *(Scenario(f"constructor, {kind}", kind, steps=("singly",)) for kind in ("DistinctCount", "Continual", "Counts")),
     Scenario("batches"),
     Scenario("batches by threads", steps=_THREADED),
     Scenario("batches by threads, Users", "Users", steps=("long", "short", "long", "medium", "short")),
     Scenario("batches by threads, Counts", "Counts, categories", steps=_THREADED),
     *(Scenario(f"batches, {container}", container=container) for container in _INTEGERS),
     *(Scenario(f"batches, {container}", container=container, hardened=True) for container in _OBJECTS),
-    Scenario("batches, Polars frame", container="Polars frame"),
     Scenario("batches with strangers", "Density, strangers", steps=_SMALL),
     Scenario("batches with strangers, Users", "Users, strangers", "Polars text", steps=_SMALL, hardened=True),
     Scenario("batches, pandas categorical", container="pandas categorical", steps=_SMALL),
-    Scenario("batches, sampled", "sampled"),
     Scenario("batches, one shard", "shard"),
-    Scenario("batches, Users", "Users"),
     Scenario("batches, groups", "Users, groups"),
-    Scenario("batches, categories", "categories"),
-    Scenario("batches, many categories", "many categories"),
-    Scenario("batches, DistinctCount, categories", "DistinctCount, categories", hardened=True),
     Scenario("batches, Edges", "Edges", "NumPy pairs"),
-    Scenario("batches, DistinctCount", "DistinctCount"),
-    Scenario("batches, DistinctCount, list", "DistinctCount", "list", hardened=True),
-    *(Scenario(f"batches, DistinctCount, {texts}", "DistinctCount, text", texts, hardened=True) for texts in _TEXTS),
-    *(Scenario(f"batches, Users, {texts}", "Users, text", texts, hardened=True) for texts in _TEXTS),
-    Scenario("batches, FixedLevelPPDS", "FixedLevelPPDS"),
-    Scenario("batches, Counts", "Counts"),
-    Scenario("batches, Counts, groups", "Counts, groups"),
-    Scenario("batches, Counts, categories", "Counts, categories"),
-    Scenario("batches, Counts, list", "Counts", "list", hardened=True),
-    Scenario("release", steps=("short", "release", "long", "release", "medium", "release", "short")),
-    Scenario(
-        "release, DistinctCount", "DistinctCount", steps=("short", "release", "long", "release", "medium", "short")
+    *(Scenario(f"batches, {kind}", kind) for kind in (*_KINDS, *_OF_COUNTS)),
+    *(Scenario(f"batches, {kind}, list", kind, "list", hardened=True) for kind in ("DistinctCount", "Counts")),
+    Scenario("batches, DistinctCount, categories", "DistinctCount, categories", hardened=True),
+    *(
+        Scenario(f"batches, {kind}, {texts}", f"{kind}, text", texts, hardened=True)
+        for kind in ("DistinctCount", "Users")
+        for texts in _TEXTS
     ),
-    Scenario("release, delta", "delta", steps=("short", "release", "long", "release", "medium", "release", "short")),
-    Scenario(
-        "release, DistinctCount, delta",
-        "DistinctCount, delta",
-        steps=("short", "release", "long", "release", "medium", "short"),
-    ),
-    Scenario("release, Counts", "Counts", steps=("short", "release", "long", "release", "medium", "release", "short")),
-    Scenario(
-        "release, Counts, groups", "Counts, groups", steps=("short", "release", "long", "release", "medium", "short")
-    ),
+    Scenario("release", steps=_RELEASED),
+    *(Scenario(f"release, {kind}", kind, steps=_RELEASED) for kind in _RELEASING),
     Scenario("observe", "Continual", steps=("short", "observe", "long", "observe", "medium", "observe", "short")),
-    Scenario("release, categories", "categories", steps=("short", "release", "long", "release", "medium", "short")),
     Scenario(
         "end of a day",
         "ActiveUsers",
@@ -165,24 +140,24 @@ SCENARIOS = (
         for kind in ("Density", "delta", "Counts", "DistinctCount", "ActiveUsers", "folder, Density")
     ),
     Scenario("counts of releases, Retention", "Retention, large", steps=_RETURNED),
-    Scenario("counts of releases, Windows", "Windows, large", steps=_ENDED),
-    Scenario("counts of releases, Continual", "Continual, large", steps=_LOOKED_AT),
+    Scenario("counts of releases, Windows", "Windows, large", steps=("medium", "next_window") * 4 + ("short",)),
+    Scenario("counts of releases, Continual", "Continual, large", steps=("medium", "observe") * 4 + ("short",)),
     Scenario("rerandomize", steps=("medium", "rerandomize", "short", "short")),
-    Scenario("grow", steps=("medium", "grow", "medium", "grow", "short", "short")),
-    Scenario("grow, Counts", "Counts", steps=("medium", "grow", "medium", "grow", "short", "short")),
+    Scenario("grow", steps=_GROWN),
+    Scenario("grow, Counts", "Counts", steps=_GROWN),
     Scenario("save", steps=("medium", "save", "long", "save", "short", "save")),
     Scenario("move", steps=("medium", "move", "long", "move", "short", "move")),
     Scenario("move, Continual", "Continual", steps=("medium", "observe", "move", "long", "move", "short", "move")),
     Scenario("bound to a file", steps=("medium", "save", "load", "long", "release", "medium", "rerandomize", "short")),
     Scenario("save and load", steps=_LOADED),
     Scenario("save and load, delta", "delta", steps=("release", *_LOADED, "release", "short", "save")),
-    Scenario("save and load, categories", "categories", steps=_LOADED),
-    Scenario("save and load, DistinctCount", "DistinctCount", steps=_LOADED),
-    Scenario("save and load, Counts", "Counts", steps=_LOADED),
-    Scenario("save and load, Counts, categories", "Counts, categories", steps=_LOADED),
-    Scenario("merge, Counts", "Counts, shards", steps=("short", "medium", "merge", "medium", "short")),
-    Scenario("merge", "shards", steps=("short", "medium", "merge", "medium", "short")),
-    Scenario("merge, overlapping", "overlapping", steps=("short", "medium", "merge", "medium", "short")),
+    *(
+        Scenario(f"save and load, {kind}", kind, steps=_LOADED)
+        for kind in ("categories", "DistinctCount", "Counts", "Counts, categories")
+    ),
+    Scenario("merge", "shards", steps=_MERGED),
+    Scenario("merge, Counts", "Counts, shards", steps=_MERGED),
+    Scenario("merge, overlapping", "overlapping", steps=_MERGED),
     Scenario("window change", "Windows", steps=("short", "medium", "next_window", "medium", "next_window", "short")),
     *(
         Scenario(f"batches with times, {kind}", f"{kind}, times", steps=_TIMED_DAYS)
@@ -194,88 +169,54 @@ SCENARIOS = (
         steps=("short", "long", "release", "medium", "rerandomize", "medium", "release", "short"),
     ),
     Scenario("folder, lost shard", "folder, Density", steps=("short", "medium", "lose_shard", "medium", "short")),
-    Scenario("folder, Counts", "folder, Counts", steps=("short", "long", "release", "medium", "short")),
+    Scenario("folder, Counts", "folder, Counts", steps=_SLOTS),
     Scenario("folder, taken", "folder, taken, Density", steps=("short", "long", "medium", "short")),
     Scenario("folder, taken, Counts", "folder, taken, Counts", steps=("short", "long", "medium", "short")),
     *(
-        Scenario(f"packed slots, {kind}", f"combined, {kind}", steps=("short", "long", "release", "medium", "short"))
+        Scenario(f"packed slots, {kind}", f"combined, {kind}", steps=_SLOTS)
         for kind in ("Density", "Counts", "DistinctCount")
     ),
-    Scenario("pipe", steps=_PIPED, pipe=_DENSITY),
-    Scenario("pipe with state", steps=_PIPED, pipe=(*_DENSITY, *_KEPT)),
-    Scenario("pipe with folder", steps=_PIPED, pipe=(*_DENSITY, *_IN_FOLDER)),
-    Scenario("pipe with folder, Counts", "Counts", steps=_PIPED, pipe=(*_COUNTS, *_IN_FOLDER)),
-    Scenario("pipe, categories", "categories", steps=_PIPED, pipe=(*_DENSITY, *_BY)),
-    Scenario("pipe with state, Counts", "Counts", steps=_PIPED, pipe=(*_COUNTS, *_KEPT)),
-    Scenario("pipe, DistinctCount", "DistinctCount, text", "list of text", steps=_PIPED, pipe=_DISTINCT),
-    Scenario(
-        "pipe with state, DistinctCount",
-        "DistinctCount, text",
-        "list of text",
-        steps=_PIPED,
-        pipe=(*_DISTINCT, *_KEPT),
-    ),
-    Scenario("pipe with strangers", steps=_SMALL, pipe=(*_DENSITY, "--skip-outside")),
-    Scenario("pipe with a list", "Users, text", "list of text", steps=_SMALL, pipe=_NORMALIZED),
-    Scenario("pipe with times", steps=_PIPED, pipe=(*_DENSITY, *_KEPT, *_TIMED)),
-    Scenario(
-        "pipe with times, DistinctCount",
-        "DistinctCount, text",
-        "list of text",
-        steps=_PIPED,
-        pipe=(*_DISTINCT, *_TIMED),
-    ),
-    Scenario(
-        "pipe, DistinctCount, Arrow", "DistinctCount, text", "list of text", steps=_PIPED, pipe=_DISTINCT, form="Arrow"
-    ),
+    _piped("pipe", command=_DENSITY),
+    _piped("pipe with state", command=_DENSITY + _KEPT),
+    _piped("pipe with folder", command=_DENSITY + _IN_FOLDER),
+    _piped("pipe with folder, Counts", "Counts", command=_COUNTS + _IN_FOLDER),
+    _piped("pipe, categories", "categories", command=_DENSITY + _BY),
+    _piped("pipe with state, Counts", "Counts", command=_COUNTS + _KEPT),
+    _piped("pipe, DistinctCount", *_TEXT, command=_DISTINCT),
+    _piped("pipe with state, DistinctCount", *_TEXT, command=_DISTINCT + _KEPT),
+    _piped("pipe with strangers", command=(*_DENSITY, "--skip-outside"), steps=_SMALL),
+    _piped("pipe with a list", "Users, text", "list of text", command=_NORMALIZED, steps=_SMALL),
+    _piped("pipe with times", command=_DENSITY + _KEPT + _TIMED),
+    _piped("pipe with times, DistinctCount", *_TEXT, command=_DISTINCT + _TIMED),
+    _piped("pipe, DistinctCount, Arrow", *_TEXT, command=_DISTINCT, form="Arrow"),
     *(
-        Scenario(f"files behind URLs, {form}", steps=_FETCHED, pipe=_DENSITY, form=form, remote=True)
+        _piped(f"files behind URLs, {form}", command=_DENSITY, fed_by=URLS, form=form, steps=_FETCHED)
         for form in ("CSV", "Parquet")
     ),
     *(
-        Scenario(
-            f"files {'in a store' if ranged else 'behind URLs'}, DistinctCount, {form}",
-            "DistinctCount, text",
-            "list of text",
-            steps=_FETCHED,
-            pipe=_DISTINCT,
-            form=form,
-            remote=True,
-            ranged=ranged,
-        )
-        for ranged, form in ((False, "CSV"), (False, "Parquet"), (False, "Arrow"), (True, "Parquet"), (True, "Arrow"))
+        _piped(f"files {where}, DistinctCount, {form}", *_TEXT, command=_DISTINCT, fed_by=by, form=form, steps=_FETCHED)
+        for by, where, forms in ((URLS, "behind URLs", ("CSV", "Parquet", "Arrow")), (STORE, "in a store", _INDEXED))
+        for form in forms
     ),
-    *(Scenario(f"service, {form}", steps=_PIPED, service=form) for form in ("CSV", "NDJSON", "Arrow", "slots")),
-    *(
-        Scenario(f"service, DistinctCount, {form}", "DistinctCount, text", "list of text", steps=_PIPED, service=form)
-        for form in ("CSV", "NDJSON", "Arrow")
-    ),
-    Scenario("service, DistinctCount, JSON", "DistinctCount, text", "list of text", steps=_PIPED, service="JSON"),
-    Scenario(
-        "service, DistinctCount, TLS", "DistinctCount, text", "list of text", _PIPED, service="CSV", encrypted=True
-    ),
-    Scenario("service, DistinctCount, integers", "DistinctCount", steps=_PIPED, service="NDJSON"),
+    *(_served(f"service, {form}", form=form) for form in ("CSV", "NDJSON", "Arrow", "slots")),
+    *(_served(f"service, DistinctCount, {form}", *_TEXT, form=form) for form in ("CSV", "NDJSON", "Arrow", "JSON")),
+    _served("service, DistinctCount, TLS", *_TEXT, encrypted=True),
+    _served("service, DistinctCount, integers", "DistinctCount", form="NDJSON"),
     *(
         Scenario(f"files, {kind}", kind, steps=("save",), adjacent=True)
         for kind in ("Density", "Counts", "DistinctCount")
     ),
     Scenario("files, moved", steps=("move",), adjacent=True),
     *(Scenario(f"files, {kind}", kind, steps=(), adjacent=True) for kind in ("folder, Density", "folder, Counts")),
-    Scenario("files, pipe", pipe=(*_DENSITY, *_KEPT), adjacent=True),
-    Scenario("files, pipe with folder", pipe=(*_DENSITY, *_IN_FOLDER), adjacent=True),
-    Scenario("files, service", "Counts", service="JSON", adjacent=True),
-    Scenario("service, refused", "DistinctCount, text", "list of text", _REFUSED, service="NDJSON", refused=True),
-    Scenario(
-        "service, refused, TLS",
-        "DistinctCount, text",
-        "list of text",
-        _REFUSED,
-        service="NDJSON",
-        encrypted=True,
-        refused=True,
+    _piped("files, pipe", command=_DENSITY + _KEPT, adjacent=True),
+    _piped("files, pipe with folder", command=_DENSITY + _IN_FOLDER, adjacent=True),
+    _served("files, service", "Counts", form="JSON", adjacent=True),
+    *(
+        _served(name, *_TEXT, form="NDJSON", steps=_REFUSED, refused=True, encrypted=name.endswith("TLS"))
+        for name in ("service, refused", "service, refused, TLS")
     ),
     *(
-        Scenario(f"bad messages, {broker}", "DistinctCount, text", "list of text", _MESSAGES, broker=broker.lower())
+        _served(f"bad messages, {broker}", *_TEXT, fed_by=broker.lower(), steps=("short", "medium", "short"))
         for broker in ("Kafka", "NATS", "Redis")
     ),
 )
@@ -290,8 +231,7 @@ def scenarios() -> list[Scenario]:
 
 def named(name: str) -> Scenario:
     """The scenario of that name."""
-    for scenario in scenarios():
-        if scenario.name == name:
-            return scenario
-    names = "; ".join(scenario.name for scenario in scenarios())
-    raise ValueError(f"there is no scenario {name!r}; there are: {names}")
+    found = {scenario.name: scenario for scenario in scenarios()}
+    if name not in found:
+        raise ValueError(f"there is no scenario {name!r}; there are: {'; '.join(found)}")
+    return found[name]

@@ -1,15 +1,15 @@
 """The search of an image: for patterns of secrets, and for exact counts of releases and the noise on them.
 
-`ImageSearch` finds windows and runs of `patterns`. Counts are searched by `ReleasedCounts`. A count is a small number,
-and small numbers stand everywhere. So each is searched beside *decoys*, numbers close to it that were never counted: a
+`look_for` finds windows and runs of `patterns`. Counts are searched by `find_counts`. A count is a small number, and
+small numbers stand everywhere. So each is searched beside *decoys*, numbers close to it that were never counted: a
 process holds both alike by accident. Counts were left behind if they are found so much oftener than decoys that chance
 does it less than once in 10^9 images. Searched are words of 4 bytes at multiples of 4, in memory that has changed since
 the first batch: an integer of 32 or 64 bits, the digit of one of Python's integers (also where a smaller object has
 taken the place of its head), and the upper half of a float.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -21,8 +21,7 @@ from panprivacy.audit.memory.patterns import Run, Windows, Words
 
 Numbers: TypeAlias = NDArray[np.int64]
 
-CHANCE = 1e-9
-"""The probability at most of a find in a process that has left nothing."""
+CHANCE = 1e-9  # the probability at most of a find in a process that has left nothing
 _LEAST = 1000  # smaller numbers are in every process, as often as their decoys
 _DECOYS = np.array([sign * step for step in range(3, 163, 2) for sign in (1, -1)])
 _MOST = 2**20  # finds in one lane of one segment: more of them would say nothing new
@@ -35,70 +34,50 @@ _LANES = (*_WIDE_LANES, (False, 1, False), (False, 8, False), (False, 12, False)
 _SWAPPED_LANE = (True, 2, True)  # 8 bytes the other way round
 
 
-@dataclass(frozen=True)
-class _Index:
-    """Windows of 64 bits by their value."""
-
-    keys: Words
-    bitmap: Words
-    map_shift: np.uint64
-    table: NDArray[np.int32]
-    table_shift: np.uint64
-
-    @classmethod
-    def of(cls, keys: Words) -> "_Index":
-        bits = max((2 * len(keys)).bit_length(), 8)
-        map_bits = bits + 4
-        bitmap, table = np.zeros(2**map_bits // 64, dtype=np.uint64), np.full(2**bits, -1, dtype=np.int32)
-        index = cls(keys, bitmap, np.uint64(64 - map_bits), table, np.uint64(64 - bits))
-        kernels.index_windows(*index.arguments)
-        return index
-
-    @property
-    def arguments(self) -> tuple[Any, ...]:
-        return self.keys, self.bitmap, self.map_shift, self.table, self.table_shift
+def look_for(patterns: Sequence[Windows | Run], image: Image, before: Image | None) -> None:
+    """Mark the patterns that are found in an image, and where; `before` is the image before the first batch."""
+    windows = [pattern for pattern in patterns if isinstance(pattern, Windows) and len(pattern.keys)]
+    runs = [pattern for pattern in patterns if isinstance(pattern, Run) and len(pattern.values) >= pattern.need]
+    small = [run for run in runs if run.values.max() < 2**32]
+    large = [run for run in runs if run.values.max() >= 2**32]
+    searches: list[_WindowSearch | _RunSearch] = [
+        *([_WindowSearch(windows)] if windows else []),
+        *(_RunSearch(group) for group in (small, large) if group),
+    ]
+    for segment in image.segments:
+        searched = _Searched(segment, before)
+        for search in searches:
+            search.through(searched)
 
 
-class ImageSearch:
-    """An image, and the one before the first batch."""
-
-    def __init__(self, image: Image, before: Image | None) -> None:
-        self._image = image
-        self._before = before
-        self._places, self._which = np.empty(_MOST, dtype=np.int64), np.empty(_MOST, dtype=np.int64)
-
-    def look_for(self, windows: list[Windows], runs: list[Run]) -> None:
-        """Mark the patterns that are found, and where."""
-        windows, runs = [w for w in windows if len(w.keys)], [run for run in runs if len(run.values) >= run.need]
-        small = [run for run in runs if run.values.max() < 2**32]
-        large = [run for run in runs if run.values.max() >= 2**32]
-        searches: list[_WindowSearch | _RunSearch] = [
-            *([_WindowSearch(windows)] if windows else []),
-            *(_RunSearch(group) for group in (small, large) if group),
-        ]
-        for segment in self._image.segments:
-            earlier = EarlierBytes(self._before, segment)
-            for search in searches:
-                search.through(segment, earlier, self._places, self._which)
+def _index(keys: Words) -> tuple[Any, ...]:
+    """Windows of 64 bits by their value, as kernels take them: a bitmap, and a table."""
+    bits = max((2 * len(keys)).bit_length(), 8)
+    map_bits = bits + 4
+    bitmap, table = np.zeros(2**map_bits // 64, dtype=np.uint64), np.full(2**bits, -1, dtype=np.int32)
+    index = keys, bitmap, np.uint64(64 - map_bits), table, np.uint64(64 - bits)
+    kernels.index_windows(*index)
+    return index
 
 
-class EarlierBytes:
-    """The bytes in the place of a segment before the first batch, copied when they are first compared."""
+class _Searched:
+    """A segment, and the bytes in its place before the first batch, copied when they are first compared."""
 
-    def __init__(self, before: Image | None, segment: Segment) -> None:
-        self._before = before
-        self._segment = segment
-        self._octets: Octets | None = None
-        self.name = segment.name
+    def __init__(self, segment: Segment, before: Image | None) -> None:
+        self.octets, self.name = segment.octets, segment.name
+        self.halves = self.octets[: len(self.octets) // 4 * 4].view(np.uint32)
+        self._segment, self._before = segment, before
 
-    def same(self, places: NDArray[np.int64], size: int) -> NDArray[np.bool_]:
+    @cached_property
+    def _earlier(self) -> Octets | None:
+        return None if self._before is None else self._before.earlier(self._segment)
+
+    def same(self, places: Numbers, size: int) -> NDArray[np.bool_]:
         """Whether the bytes at these places have not changed."""
-        if self._before is None or not len(places):
+        if not len(places) or self._earlier is None:
             return np.zeros(len(places), dtype=np.bool_)
-        if self._octets is None:
-            self._octets = self._before.earlier(self._segment)
         steps = places[:, None] + np.arange(size)
-        return np.asarray((self._octets[steps] == self._segment.octets[steps]).all(axis=1))
+        return np.asarray((self._earlier[steps] == self.octets[steps]).all(axis=1))
 
 
 class _WindowSearch:
@@ -107,55 +86,40 @@ class _WindowSearch:
         keys, first = np.unique(np.concatenate([w.keys for w in windows]), return_index=True)
         self._owner = np.repeat(np.arange(len(windows)), [len(w.keys) for w in windows])[first]
         self._number = np.concatenate([np.arange(len(w.keys)) for w in windows])[first]
-        self._index = _Index.of(keys)
-        self._neighbours = (
-            np.concatenate([w.before for w in windows])[first],
-            np.concatenate([w.after for w in windows])[first],
-            np.concatenate([w.sides for w in windows])[first],
-            *(self._each(lambda w: w.need, np.int64), self._each(lambda w: w.step, np.int64)),
+        self._index = _index(keys)
+        around = (np.concatenate([getattr(w, name) for w in windows])[first] for name in ("before", "after", "sides"))
+        need, step, self._new, self._per_bit = (
+            np.array([getattr(w, name) for w in windows])[self._owner] for name in ("need", "step", "new", "per_bit")
         )
-        self._new = self._each(lambda w: w.new, np.bool_)
-        self._bits = self._each(lambda w: w.what in ("table", "flips"), np.bool_)
+        self._neighbours = (*around, need, step)
 
-    def _each(self, of: Any, dtype: Any) -> NDArray[Any]:
-        return np.array([of(w) for w in self._windows], dtype=dtype)[self._owner]
-
-    def through(
-        self, segment: Segment, earlier: EarlierBytes, places: NDArray[np.int64], which: NDArray[np.int64]
-    ) -> None:
-        index = self._index.arguments
+    def through(self, segment: _Searched) -> None:
+        places, which = np.empty((2, _MOST), dtype=np.int64)
         for width in _WIDTHS:
             size = np.dtype(width).itemsize
             numbers = segment.octets[: len(segment.octets) // size * size].view(width)
             for per_bit in (False, True):
                 if size == 1 and not per_bit:
-                    found = kernels.scan_bytes(numbers, *index, places, which)  # type: ignore[call-arg]
+                    found = kernels.scan_bytes(numbers, *self._index, places, which)  # type: ignore[call-arg]
                 else:
-                    found = kernels.scan_numbers(numbers, per_bit, *index, places, which)  # type: ignore[call-arg]
+                    found = kernels.scan_numbers(numbers, per_bit, *self._index, places, which)  # type: ignore[call-arg]
                 if found:
-                    self._note(earlier, numbers, per_bit, places[:found], which[:found])
+                    self._note(segment, numbers, per_bit, places[:found], which[:found])
 
-    def _note(
-        self,
-        earlier: EarlierBytes,
-        numbers: NDArray[Any],
-        per_bit: bool,
-        places: NDArray[np.int64],
-        which: NDArray[np.int64],
-    ) -> None:
+    def _note(self, segment: _Searched, numbers: NDArray[Any], per_bit: bool, places: Numbers, which: Numbers) -> None:
         keep = np.empty(len(places), dtype=np.bool_)
         kernels.confirm(numbers, per_bit, places, which, self._neighbours, keep)
         if per_bit:
-            keep &= self._bits[which]
+            keep &= self._per_bit[which]
         places, which = places[keep], which[keep]
         doubtful = self._new[which]
         keep = np.ones(len(which), dtype=np.bool_)
-        keep[doubtful] = ~earlier.same(places[doubtful] * numbers.itemsize, 8)
+        keep[doubtful] = ~segment.same(places[doubtful] * numbers.itemsize, 8)
         which = which[keep]
         for owner in np.unique(self._owner[which]):
             of_this = which[self._owner[which] == owner]
             self._windows[owner].found[self._number[of_this]] = True
-            self._windows[owner].where.add(earlier.name)
+            self._windows[owner].where.add(segment.name)
 
 
 class _RunSearch:
@@ -175,7 +139,7 @@ class _RunSearch:
         keys, first = np.unique(keys, return_index=True)
         self._starts, self._owner = places[first], owners[first]
         self._need = np.array([run.need for run in runs])
-        self._index = _Index.of(keys)
+        self._index = _index(keys)
         self._new = np.array([run.new for run in runs])
 
     @staticmethod
@@ -187,106 +151,77 @@ class _RunSearch:
             at = at[(run.skip[there] != run.values[at]) | (run.skip[there + 1] != run.values[at + 1])]
         return at + first
 
-    def through(
-        self, segment: Segment, earlier: EarlierBytes, places: NDArray[np.int64], which: NDArray[np.int64]
-    ) -> None:
-        halves = segment.octets[: len(segment.octets) // 4 * 4].view(np.uint32)
+    def through(self, segment: _Searched) -> None:
+        halves = segment.halves
+        places, which, lane_of = np.empty((3, _MOST), dtype=np.int64)
         if self._limit <= 2**32:
             lanes = np.array([(1 + wide, stride) for wide, stride, _ in _LANES])
-            lane_of = np.empty(len(places), dtype=np.int64)
             found = kernels.scan_small_pairs(  # type: ignore[call-arg]
-                halves, lanes, self._limit, *self._index.arguments, places, which, lane_of
+                halves, lanes, self._limit, *self._index, places, which, lane_of
             )
-            for lane in np.unique(lane_of[:found]):
-                of_this = lane_of[:found] == lane
-                self._note(earlier, halves, _LANES[lane], places[:found][of_this], which[:found][of_this])
-        for wide, stride, swapped in self._lanes:
-            lane_ = halves, wide, stride, swapped, self._limit
-            found = kernels.scan_pairs(*lane_, *self._index.arguments, places, which)  # type: ignore[call-arg]
+            for number in np.unique(lane_of[:found]):
+                of_this = lane_of[:found] == number
+                self._note(segment, _LANES[number], places[:found][of_this], which[:found][of_this])
+        for lane in self._lanes:
+            found = kernels.scan_pairs(halves, *lane, self._limit, *self._index, places, which)  # type: ignore[call-arg]
             if found:
-                self._note(earlier, halves, (wide, stride, swapped), places[:found], which[:found])
+                self._note(segment, lane, places[:found], which[:found])
 
-    def _note(
-        self,
-        earlier: EarlierBytes,
-        halves: NDArray[np.uint32],
-        lane: tuple[bool, int, bool],
-        places: NDArray[np.int64],
-        which: NDArray[np.int64],
-    ) -> None:
+    def _note(self, segment: _Searched, lane: tuple[bool, int, bool], places: Numbers, which: Numbers) -> None:
         wide, stride, swapped = lane
         starts, owners = self._starts[which].copy(), self._owner[which]
         lengths = np.empty(len(places), dtype=np.int64)
         bounds, need = self._bounds[owners], self._need[owners]
-        kernels.confirm_runs(halves, wide, stride, swapped, places, starts, self._values, bounds, need, _REACH, lengths)
+        found = segment.halves, wide, stride, swapped, places, starts
+        kernels.confirm_runs(*found, self._values, bounds, need, _REACH, lengths)
         keep = lengths > 0
         doubtful = keep & self._new[owners]
-        keep[doubtful] = ~earlier.same(4 * places[doubtful], 4 * stride + (8 if wide else 4))
+        keep[doubtful] = ~segment.same(4 * places[doubtful], 4 * stride + (8 if wide else 4))
         for start, length, owner in zip(starts[keep], lengths[keep], owners[keep], strict=True):
             run, at = self._runs[owner], start - self._bounds[owner, 0]
             run.found[at : at + length] = True
-            run.where.add(earlier.name)
+            run.where.add(segment.name)
 
 
-@dataclass
-class ReleasedCounts:
-    """The exact counts of all releases of a process, and what came of adding noise to them."""
-
-    exact: list[int] = field(default_factory=list)
-    noisy: list[int] = field(default_factory=list)
-
-    @classmethod
-    def told(cls, octets: bytes) -> "ReleasedCounts":
-        """Read what the process told: how many counts, these without noise, and with it, again and again."""
-        numbers, found, at = np.frombuffer(octets, dtype=np.int64).tolist(), cls(), 0
-        while at < len(numbers):
-            n = numbers[at]
-            found.exact += numbers[at + 1 : at + 1 + n]
-            found.noisy += numbers[at + 1 + n : at + 1 + 2 * n]
-            at += 1 + 2 * n
-        return found
-
-    def found_in(self, image: Image, before: Image | None) -> int:
-        """How many counts, and how many numbers that are the noise on one, are in an image; 0 if that may be chance."""
-        exact, noisy = np.array(self.exact, dtype=np.int64), np.array(self.noisy, dtype=np.int64)
-        searched = []
-        for secrets in (exact, noisy - exact):
-            sought = np.setdiff1d(secrets[np.abs(secrets) >= _LEAST], noisy)
-            decoys = np.setdiff1d((sought[:, None] + _DECOYS).ravel(), [*exact, *noisy, *(noisy - exact)])
-            searched.append([_laid_out(layout, sought, decoys) for layout in _LAYOUTS])
-        words = np.unique(np.concatenate([each for layouts in searched for pair in layouts for each in pair]))
-        if not len(words):
-            return 0
-        there = words[_words_in(image, before, words)]
-        return sum(max(_found_among(there, *pair) for pair in layouts) for layouts in searched)
+# --- counts -----------------------------------------------------------------------------------------------------------
 
 
-def _digits(numbers: Numbers) -> NDArray[np.uint32]:
-    return np.abs(numbers).astype(np.uint32) & np.uint32(2**30 - 1)
+def find_counts(told: bytes, image: Image, before: Image | None) -> int:
+    """How many exact counts, and how many numbers that are the noise on one, are in an image; 0 if that may be chance.
+
+    The process told how many counts a release has, these without noise, and with it, again and again.
+    """
+    numbers = np.frombuffer(told, dtype=np.int64)
+    exact = noisy = np.empty(0, dtype=np.int64)
+    while len(numbers):
+        n = int(numbers[0])
+        exact, noisy = np.append(exact, numbers[1 : 1 + n]), np.append(noisy, numbers[1 + n : 1 + 2 * n])
+        numbers = numbers[1 + 2 * n :]
+    searched = []
+    for secrets in (exact, noisy - exact):
+        sought = np.setdiff1d(secrets[np.abs(secrets) >= _LEAST], noisy)
+        decoys = np.setdiff1d((sought[:, None] + _DECOYS).ravel(), [*exact, *noisy, *(noisy - exact)])
+        searched.append(list(zip(_laid_out(sought), _laid_out(decoys), strict=True)))
+    words = np.unique(np.concatenate([each for layouts in searched for pair in layouts for each in pair]))
+    if not len(words):
+        return 0
+    there = words[_words_in(image, before, words)]
+    return sum(max(_found_among(there, *pair) for pair in layouts) for layouts in searched)
 
 
-def _integers(numbers: Numbers) -> NDArray[np.uint32]:
-    return numbers.astype(np.uint32)
+def _laid_out(numbers: Numbers) -> list[NDArray[np.uint32]]:
+    """The words of numbers as digits of Python's integers, as integers, and as upper halves of floats."""
+    digits = np.abs(numbers).astype(np.uint32) & np.uint32(2**30 - 1)
+    floats = (numbers.astype(np.float64).view(np.uint64) >> np.uint64(32)).astype(np.uint32)
+    return [digits, numbers.astype(np.uint32), floats]
 
 
-def _floats(numbers: Numbers) -> NDArray[np.uint32]:
-    return (numbers.astype(np.float64).view(np.uint64) >> np.uint64(32)).astype(np.uint32)
-
-
-_LAYOUTS = (_digits, _integers, _floats)
-_Layout: TypeAlias = Callable[[Numbers], NDArray[np.uint32]]
-
-
-def _laid_out(layout: _Layout, secrets: Numbers, decoys: Numbers) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
-    """The words of secrets in a layout, and those of decoys that are none of them."""
-    sought = np.unique(layout(secrets))
-    return sought, np.setdiff1d(layout(decoys), sought)
-
-
-def _found_among(there: NDArray[np.uint32], sought: NDArray[np.uint32], decoys: NDArray[np.uint32]) -> int:
-    """How many secrets are among the words that are there, unless that may be chance."""
+def _found_among(there: NDArray[np.uint32], secrets: NDArray[np.uint32], others: NDArray[np.uint32]) -> int:
+    """How many words of secrets are among those that are there, unless that may be chance."""
     from scipy.special import bdtrc
 
+    sought = np.unique(secrets)
+    decoys = np.setdiff1d(others, sought)
     hits, false = (int(np.isin(words, there).sum()) for words in (sought, decoys))
     by_chance = (false + 1) / (len(decoys) + 1)
     return hits if hits and bdtrc(hits - 1, len(sought), by_chance) < CHANCE else 0
@@ -296,13 +231,12 @@ def _words_in(image: Image, before: Image | None, words: NDArray[np.uint32]) -> 
     """Which words of 4 bytes, in ascending order, stand in an image where they did not stand before."""
     found, bitmap = np.zeros(len(words), dtype=np.bool_), np.zeros(2**16, dtype=np.bool_)
     bitmap[words & np.uint32(0xFFFF)] = True
-    places, which = np.empty(_MOST, dtype=np.int64), np.empty(_MOST, dtype=np.int64)
-    for segment in image.segments:
-        halves = segment.octets[: len(segment.octets) // 4 * 4].view(np.uint32)
-        earlier = EarlierBytes(before, segment)
-        for start in range(0, len(halves), _MOST):  # so that no find is left out
-            met = kernels.scan_words(halves[start : start + _MOST], words, bitmap, places, which)
+    places, which = np.empty((2, _MOST), dtype=np.int64)
+    for each in image.segments:
+        segment = _Searched(each, before)
+        for start in range(0, len(segment.halves), _MOST):  # so that no find is left out
+            met = kernels.scan_words(segment.halves[start : start + _MOST], words, bitmap, places, which)
             if met:
-                new = ~earlier.same(4 * (start + places[:met]), 4)
+                new = ~segment.same(4 * (start + places[:met]), 4)
                 found[which[:met][new]] = True
     return found

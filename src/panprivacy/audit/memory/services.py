@@ -5,11 +5,9 @@ A client reads the event stream and all pages. Some messages of a broker are bad
 in halves until the bad one is found. Ids must not stay, neither of good messages nor of bad ones.
 """
 
-import io
 import json
 import re
 import subprocess
-from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from http.client import HTTPConnection, HTTPSConnection
@@ -22,50 +20,56 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panprivacy.audit.memory import refusals
-from panprivacy.audit.memory.batches import LETTERS, Batch, UserPool, letters
+from panprivacy.audit.memory.batches import LETTERS, People, encoded, letters
 from panprivacy.audit.memory.brokers import started, until
-from panprivacy.audit.memory.estimators import EPSILON, RELEASES
 from panprivacy.audit.memory.images import CannotImage
-from panprivacy.audit.memory.processes import Folders, ProcessUnderAudit, Trial, version_in, versions_of
-from panprivacy.audit.memory.refusals import RefusedRequests, trusting
+from panprivacy.audit.memory.processes import ProcessUnderAudit
+from panprivacy.audit.memory.refusals import PLAN, RefusedRequests, trusting
 from panprivacy.audit.memory.traces import Beside, TableVersion, Traces
 from panprivacy.folder import gather
 
-_TYPES = {
-    "CSV": "text/csv",
-    "NDJSON": "application/x-ndjson",
-    "Arrow": "application/vnd.apache.arrow.stream",
-    "JSON": "application/json",
-    "slots": "application/vnd.panprivacy.slots",
-}
 _PAGES = ("/", "/counters", "/counters/audited", "/counters/audited/releases", "/metrics", "/health")
 _PATIENCE = 60.0  # seconds for a batch
 _LISTED = 20_000  # ids of a JSON array, which the service takes up to 1 MiB of
 _ROWS = 1_000_000  # of one in another form: as NDJSON they are nearly as much as the service takes
-_HOURS = 1  # that a certificate is valid
 _TOPIC = "audited"
 _MOST = 5_000  # users of a batch: bad messages are found by halving
 _BAD = 5  # of each kind in a batch
 _STILL = 1.0  # seconds after the last acknowledgement
 _KINDS = ('{{"person": "{}"}}', '{{"user": ["{}"]}}', '{{"user": "{}"', "[{}]")
 """Messages without the column, with an id that is none, cut off, and of no object."""
-_PLAN = f'epsilon = {EPSILON}\nreleases = {RELEASES}\ncolumn = "user"\n'
 
 
-class _Served(ProcessUnderAudit):
-    """A service with a counter `audited`."""
+class Service(ProcessUnderAudit):
+    """A service with a counter `audited`, and a client that sends bodies of one form and reads all pages."""
 
-    def _start(self, settings: str) -> int:
+    def start(self) -> None:
+        self._form, refusing, encrypted, tls = self.scenario.form, self.scenario.refused, self.scenario.encrypted, ""
+        if refusing:
+            self.scenario = replace(self.scenario, plants=(refusals.FAULTS, *self.scenario.plants))
+        if encrypted:
+            tls = '[service.tls]\ncertificate = "{}"\nkey = "{}"\n'.format(*write_certificate(self.handed))
+        port = self._serve(refusals.settings(self._kind, self.imaged, tls) if refusing else tls + self._settings)
+        self._most = refusals.ROWS if refusing else _LISTED if self._form == "JSON" else _ROWS
+        self._token = {"authorization": f"Bearer {refusals.FEEDER}"} if refusing else {}
+        self._connection, self._reader = (
+            HTTPSConnection("127.0.0.1", port, timeout=_PATIENCE, context=trusting())
+            if encrypted
+            else HTTPConnection("127.0.0.1", port, timeout=_PATIENCE)
+            for _ in range(2)
+        )
+        self._reader.request("GET", "/stream")
+        self._refusals = RefusedRequests(port, encrypted=encrypted, process=self.pid)
+        for each in (self._connection, self._reader, self._refusals):
+            self._open.callback(each.close)
+
+    def _serve(self, settings: str) -> int:
         """Start it by a file of settings, which are public; returns its port."""
-        self._file = self.folders.handed / "counters.toml"
+        self._file, log = self.handed / "counters.toml", self.handed / "log"
         self._file.write_text(settings)
-        log = self.folders.handed / "log"
         with log.open("wb") as errors:
-            command = self.trial.command(
-                "serve", str(self._file), "--initialize", stdout=subprocess.PIPE, stderr=errors
-            )
-            self._process = self._open.enter_context(command)
-        self.pid = self._process.pid
+            words = "serve", str(self._file), "--initialize"
+            self._process = self._command(*words, stdout=subprocess.PIPE, stderr=errors)
         assert self._process.stdout is not None
         found = re.search(rb":([0-9]+)/", self._process.stdout.readline())
         if found is None:
@@ -77,60 +81,25 @@ class _Served(ProcessUnderAudit):
         """The kind of the counter, in the words of its settings."""
         if self.pool.open:
             return f'kind = "distinct"\nids = "{"text" if self.pool.text else "integers"}"'
-        return f'kind = "{"counts" if self.pool.bits_each > 1 else "density"}"\nuniverse = {self.trial.users}'
+        return f'kind = "{"counts" if self.pool.bits_each > 1 else "density"}"\nuniverse = {self.users}'
 
-    def versions(self) -> list[TableVersion]:
-        return versions_of(self.pid, self.pool)
-
-    def _add_strangers(self, traces: Traces, texts: Sequence[NDArray[np.bytes_]]) -> None:
-        """Look for texts of senders who are not in the pool: they get numbers above its users'."""
-        first = self.pool.users
-        for each in texts:
-            traces.add_texts(each, first + np.arange(len(each)))
-            first += len(each)
-
-
-class Service(_Served):
-    """A service, and a client that sends bodies of one form, and reads all that can be read."""
-
-    def __init__(self, trial: Trial, pool: UserPool, folders: Folders) -> None:
-        self._refusing, encrypted = trial.scenario.refused, trial.scenario.encrypted
-        if self._refusing:
-            trial = replace(trial, plants=(refusals.FAULTS, *trial.plants))
-        super().__init__(trial, pool, folders)
-        port = self._start(self._settings(encrypted=encrypted))
-        self._form = trial.scenario.service
-        self._most = refusals.ROWS if self._refusing else _LISTED if self._form == "JSON" else _ROWS
-        self._token = {"authorization": f"Bearer {refusals.FEEDER}"} if self._refusing else {}
-        self._connection, self._reader = (_connected(port, encrypted=encrypted) for _ in range(2))
-        self._reader.request("GET", "/stream")
-        self._refusals = RefusedRequests(port, encrypted=encrypted, process=self.pid)
-        for each in (self._connection, self._reader, self._refusals):
-            self._open.callback(each.close)
-
-    def _settings(self, *, encrypted: bool) -> str:
-        tls = ""
-        if encrypted:
-            tls = '[service.tls]\ncertificate = "{}"\nkey = "{}"\n'.format(*write_certificate(self.folders.handed))
-        if self._refusing:
-            return refusals.settings(self._kind, self.folders.imaged, tls)
-        return (
-            f'[service]\nport = 0\nfolder = "{self.folders.imaged}"\nanonymous = ["feed", "read", "release", "admin"]\n'
-            f"{tls}[counters.audited]\n{self._kind}\n{_PLAN}"
-        )
+    @property
+    def _settings(self) -> str:
+        roles = '["feed", "read", "release", "admin"]'
+        service = f'[service]\nport = 0\nfolder = "{self.imaged}"\nanonymous = {roles}\n'
+        return f"{service}[counters.audited]\n{self._kind}\n{PLAN}"
 
     def versions(self) -> list[TableVersion]:
         """The bits: read off their pages, or off the file where the service has other counters, too."""
-        return [version_in(self.folders.imaged / "audited.pp", self.pool)] if self._refusing else super().versions()
+        return [self.version_in(self.imaged / "audited.pp")] if self.scenario.refused else super().versions()
 
-    def feed(self, number: int, step: str, batch: Batch) -> Beside:  # noqa: ARG002
+    def feed(self, number: int, step: str, people: People) -> Beside:  # noqa: ARG002
         """Send a batch; it is counted, and on disk, when this returns."""
-        ids = self.pool.given(batch.events)
+        ids = self.pool.ids[people]
         notes = letters(np.random.default_rng(number), len(ids))
         for start in range(0, len(ids), self._most):
             part = slice(start, start + self._most)
-            body = self._gathered(ids[part]) if self._form == "slots" else _body(self._form, ids[part], notes[part])
-            self._ask("POST", "/counters/audited/events", body)
+            self._ask("POST", "/counters/audited/events", self._body(ids[part], notes[part]))
         self._look_around()
         return Beside(texts=notes if self._form in ("CSV", "NDJSON") else None)
 
@@ -140,7 +109,7 @@ class Service(_Served):
             (self._refusals.send_all if step == "refused" else self._refusals.send_quickly)()
         elif step == "reload":
             with self._file.open("a") as settings:
-                settings.write(f'[counters.added]\nkind = "density"\nuniverse = 1000\n{_PLAN}')
+                settings.write(f'[counters.added]\nkind = "density"\nuniverse = 1000\n{PLAN}')
             self._process.send_signal(SIGHUP)
             until(lambda: self._answer("GET", "/counters/added")[0] == 200, "the file is read again", _PATIENCE)
         else:
@@ -151,11 +120,14 @@ class Service(_Served):
         for path in _PAGES:
             self._answer("GET", path)
 
-    def _gathered(self, ids: NDArray[Any]) -> bytes:
-        """The slots of users, gathered here, outside the process that is imaged."""
-        with gather(self._ask("GET", "/counters/audited/layout")) as gathered:
-            gathered.add(ids)
-            return gathered.packed().tobytes()
+    def _body(self, ids: NDArray[Any], notes: NDArray[np.bytes_]) -> bytes:
+        if self._form == "slots":  # gathered here, outside the process that is imaged
+            with gather(self._ask("GET", "/counters/audited/layout")) as gathered:
+                gathered.add(ids)
+                return gathered.packed().tobytes()
+        if self._form == "JSON":
+            return json.dumps((ids.astype(str) if self.pool.text else ids).tolist()).encode()
+        return encoded(self._form, {"user": ids} | ({} if self._form == "Arrow" else {"note": notes}))
 
     def _ask(self, method: str, path: str, body: bytes = b"") -> bytes:
         """Make a request that must be granted; returns the answer."""
@@ -165,7 +137,7 @@ class Service(_Served):
         return said
 
     def _answer(self, method: str, path: str, body: bytes = b"") -> tuple[int, bytes]:
-        headers = {"content-type": _TYPES[self._form]} if body else {}
+        headers = {"content-type": refusals.TYPES[self._form]} if body else {}
         self._connection.request(method, path, body, headers | self._token)
         answer = self._connection.getresponse()
         return answer.status, answer.read()
@@ -173,30 +145,7 @@ class Service(_Served):
     def add_secrets(self, traces: Traces) -> None:
         """Look for what came with requests that were refused: ids, and addresses of senders."""
         addresses = np.array(self._refusals.addresses, dtype=f"S{LETTERS}")
-        found = (*(ids for _, ids in self._refusals.sent), addresses)
-        self._add_strangers(traces, [texts for texts in found if len(texts)])
-
-
-def _connected(port: int, *, encrypted: bool) -> HTTPConnection:
-    if not encrypted:
-        return HTTPConnection("127.0.0.1", port, timeout=_PATIENCE)
-    return HTTPSConnection("127.0.0.1", port, timeout=_PATIENCE, context=trusting())
-
-
-def _body(form: str, ids: NDArray[Any], notes: NDArray[np.bytes_]) -> bytes:
-    users: list[Any] = ids.astype(f"U{LETTERS}").tolist() if ids.dtype.kind == "S" else ids.tolist()
-    if form == "Arrow":
-        import polars as pl
-
-        out = io.BytesIO()
-        pl.DataFrame({"user": users}).write_ipc_stream(out)
-        return out.getvalue()
-    if form == "JSON":
-        return json.dumps(users).encode()
-    rows = zip(users, (note.decode() for note in notes.tolist()), strict=True)
-    if form == "CSV":
-        return ("user,note\n" + "".join(f"{user},{note}\n" for user, note in rows)).encode()
-    return "".join(json.dumps({"user": user, "note": note}) + "\n" for user, note in rows).encode()
+        traces.add_strangers([*(ids for _, ids in self._refusals.sent), addresses])
 
 
 def write_certificate(folder: Path) -> tuple[Path, Path]:
@@ -205,12 +154,12 @@ def write_certificate(folder: Path) -> tuple[Path, Path]:
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec
 
-    key, now = ec.generate_private_key(ec.SECP256R1()), datetime.now(UTC)
+    key, now, hour = ec.generate_private_key(ec.SECP256R1()), datetime.now(UTC), timedelta(hours=1)
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "127.0.0.1")])
     certificate = (
         x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
-        .not_valid_before(now - timedelta(hours=_HOURS))
-        .not_valid_after(now + timedelta(hours=_HOURS))
+        .not_valid_before(now - hour)
+        .not_valid_after(now + hour)
         .sign(key, hashes.SHA256())
     )
     written, secret = folder / "certificate.pem", folder / "key.pem"
@@ -221,28 +170,31 @@ def write_certificate(folder: Path) -> tuple[Path, Path]:
     return written, secret
 
 
-class Consumer(_Served):
+class Consumer(Service):
     """A service that reads a broker, some of whose messages are bad."""
 
     most = _MOST
 
-    def __init__(self, trial: Trial, pool: UserPool, folders: Folders) -> None:
-        super().__init__(trial, pool, folders)
-        self._broker = started(trial.scenario.broker, folders.handed / trial.scenario.broker)
+    def start(self) -> None:
+        kind = self.scenario.fed_by
+        self._broker = started(kind, self.handed / kind)
         self._open.callback(self._broker.kill)
         self._strangers: list[NDArray[np.bytes_]] = []
-        self._broker.fill(_TOPIC, [_message(text) for text in letters(np.random.default_rng(trial.users), 1)])
+        self._broker.fill(_TOPIC, [_message(text) for text in letters(np.random.default_rng(self.users), 1)])
         source = self._broker.source(_TOPIC) | {"bad": "skip", "format": "json"}
         lines = "".join(f"{key} = {json.dumps(value)}\n" for key, value in source.items())
-        self._start(
-            f'[service]\nport = 0\nfolder = "{folders.imaged}"\nanonymous = ["read"]\n[counters.audited]\n'
-            f"{self._kind}\n{_PLAN}[counters.audited.source]\nbatch = 1000\n{lines}"
-        )
+        self._serve(f"{self._settings}[counters.audited.source]\nbatch = 1000\n{lines}")
         self._wait()
 
-    def feed(self, number: int, step: str, batch: Batch) -> Beside:  # noqa: ARG002
-        self._strangers.append(letters(np.random.default_rng(number), _BAD * len(_KINDS)))
-        self._broker.fill(_TOPIC, _mixed(self.pool.given(batch.events), self._strangers[-1]))
+    def feed(self, number: int, step: str, people: People) -> Beside:  # noqa: ARG002
+        """Send messages of users, with bad ones in between."""
+        bad = letters(np.random.default_rng(number), _BAD * len(_KINDS))
+        self._strangers.append(bad)
+        messages = [_message(text) for text in self.pool.ids[people]]
+        for place, text in enumerate(bad.tolist()):
+            message = _KINDS[place % len(_KINDS)].format(text.decode()).encode()
+            messages.insert((2 * place + 1) * len(messages) // (2 * len(bad)), message)
+        self._broker.fill(_TOPIC, messages)
         self._wait()
         return Beside()
 
@@ -251,17 +203,8 @@ class Consumer(_Served):
         sleep(_STILL)
 
     def add_secrets(self, traces: Traces) -> None:
-        self._add_strangers(traces, self._strangers[:-1])
+        traces.add_strangers(self._strangers[:-1])
 
 
 def _message(text: Any) -> bytes:
     return b'{"user": "%s"}' % bytes(text)
-
-
-def _mixed(ids: NDArray[Any], bad: NDArray[np.bytes_]) -> list[bytes]:
-    """Messages of users, with bad ones in between."""
-    messages = [_message(text) for text in ids]
-    for number, text in enumerate(bad.tolist()):
-        message = _KINDS[number % len(_KINDS)].format(text.decode()).encode()
-        messages.insert((2 * number + 1) * len(messages) // (2 * len(bad)), message)
-    return messages

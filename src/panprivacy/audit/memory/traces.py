@@ -1,22 +1,23 @@
 """What must not be in the last image: earlier bits, flips, marks, ids, times, texts and keys.
 
 It is made from the bits at every checkpoint, from the users of each batch, and from the keys that the coins drew.
-`Record` collects them while a scenario runs; `Traces` turns them into patterns, and counts what was found.
+`Traces` turns them into patterns, and counts what was found.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, Self
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
 
 from panprivacy.audit.memory import patterns
-from panprivacy.audit.memory.batches import LETTERS, Batch, People, UserPool
+from panprivacy.audit.memory.batches import LETTERS, People, UserPool
 from panprivacy.audit.memory.estimators import MANY, TableLocation
-from panprivacy.audit.memory.images import Image, Octets, peek, take
+from panprivacy.audit.memory.images import Octets, peek
 from panprivacy.audit.memory.patterns import ASCENDING, IN_ORDER, Run, Windows, Words
-from panprivacy.audit.memory.search import ReleasedCounts
 from panprivacy.periods import SECOND
 
 _NOBODY = -1  # in the place of a user, where a slot is that of none who came
@@ -37,14 +38,9 @@ class TableVersion:
     def at(cls, location: TableLocation, process: int) -> "TableVersion":
         """Read the bits where they are: in the memory of a process, or in a file."""
         if location.file is None:
-            return cls.read(location, peek(process, location.address, location.octets))
-        return cls.read(
-            location, Path(location.file).read_bytes()[location.address : location.address + location.octets]
-        )
-
-    @classmethod
-    def read(cls, location: TableLocation, raw: bytes) -> "TableVersion":
-        """Make a version of what stood there."""
+            raw = peek(process, location.address, location.octets)
+        else:
+            raw = Path(location.file).read_bytes()[location.address : location.address + location.octets]
         if not location.sparse:
             return cls(location, np.frombuffer(raw, dtype=np.uint8), None)
         listed = np.frombuffer(raw, dtype=np.uint64)
@@ -54,9 +50,9 @@ class TableVersion:
         return cls(location, np.packbits(bits, bitorder="little"), listed)
 
     @property
-    def words(self) -> Words:
-        """The bits as words."""
-        return self.octets.view(np.uint64)
+    def ones(self) -> Octets:
+        """How many ones each word has."""
+        return np.bitwise_count(self.octets.view(np.uint64))
 
     @property
     def counters(self) -> Octets:
@@ -68,26 +64,6 @@ class TableVersion:
     def bits(self, slots: People) -> NDArray[np.uint8]:
         """The bits of some slots."""
         return np.asarray(self.octets[slots >> 3] >> (slots & 7).astype(np.uint8) & 1, dtype=np.uint8)
-
-
-@dataclass
-class FedBatch:
-    """A batch that was fed, and where its users' bits are."""
-
-    batch: Batch
-    people: People
-    places: Words
-    slots: People
-    epoch: int
-
-    @classmethod
-    def of(cls, batch: Batch, pool: UserPool, epoch: int) -> "FedBatch":
-        """Work out where the users of a batch belong, each once."""
-        came = np.zeros(pool.users, dtype=np.bool_)
-        came[batch.events] = True
-        people, again = np.flatnonzero(came), (np.cumsum(came) - 1)[batch.events]
-        places = pool.places(people)
-        return cls(batch, batch.events, places[again], pool.slots(places, people)[again], epoch)
 
 
 @dataclass(frozen=True)
@@ -104,47 +80,77 @@ class Beside:
 
 
 @dataclass
+class FedBatch:
+    """A batch that was fed, where its users' bits are, and what the batch has made of all bits."""
+
+    people: People
+    different: int
+    """How many of the last events are of different users."""
+    places: Words
+    slots: People
+    beside: Beside
+    versions: list[TableVersion]
+
+    @classmethod
+    def of(cls, people: People, different: int, pool: UserPool, beside: Beside, versions: list[TableVersion]) -> Self:
+        """Work out where the users of a batch belong, each once."""
+        each, again = np.unique(people, return_inverse=True)
+        places = pool.places(each)
+        return cls(people, different, places[again], pool.slots(places, each)[again], beside, versions)
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of its tables."""
+        return self.versions[0].location.epoch if self.versions else 0
+
+
+@dataclass
 class Traces:
     """All that a scenario must not have left, and whom each trace of it names."""
 
     pool: UserPool
-    _bits: list[tuple[Windows, TableVersion, TableVersion | None]] = field(default_factory=list)
-    _flips: list[tuple[Windows, People]] = field(default_factory=list)
-    _marks: list[tuple[Windows, People, int]] = field(default_factory=list)
+    _bits: list[tuple[Windows | Run, TableVersion, TableVersion | None]] = field(default_factory=list)
+    _flips: list[tuple[Windows, People, int]] = field(default_factory=list)
     _ids: list[tuple[Windows | Run, People]] = field(default_factory=list)
     _keys: list[Windows] = field(default_factory=list)
     _counts: list[Windows] = field(default_factory=list)
-    _lists: list[tuple[Run, TableVersion]] = field(default_factory=list)
-    released: ReleasedCounts = field(default_factory=ReleasedCounts)
-    """The counts of all releases, where the process tells them."""
+    released: bytes = b""
+    """The counts of all releases, where the process tells them: see `search.find_counts`."""
+
+    def add_batch(self, fed: FedBatch, present: list[TableVersion]) -> None:
+        """Look for all of a batch before the last."""
+        self._add_ids(fed)
+        self._add_beside(fed.beside, fed.people)
+        if any(version.location.file for version in fed.versions):
+            self._add_marks(fed)
+        for version in fed.versions:
+            self._add_flips(fed, version)
+            self._add_gathered(fed, version, present)
 
     # --- tables -------------------------------------------------------------------------------------------------
 
     def add_version(self, version: TableVersion, present: list[TableVersion]) -> None:
         """Look for a version of a table beside the present one."""
         now = _counterpart(version, present)
-        size = version.location.size
-        for windows in patterns.of_bits("table", version.octets, size, now.octets if now else None):
+        for windows in patterns.of_bits(version.octets, version.location.size, now.octets if now else None):
             self._bits.append((windows, version, now))
-        self._counts.append(patterns.of_counts(version.words, now.words if now else None))
+        self._counts.append(patterns.of_counts(version.ones, now.ones if now else None))
         if version.location.each > 1:
-            self._counts.append(patterns.of_counters(version.counters, now.counters if now else None))
+            self._counts.append(patterns.of_counts(version.counters, now.counters if now else None))
         if version.listed is not None:
             skip = now.listed if now is not None and now.listed is not None else np.empty(0, dtype=np.uint64)
-            self._lists.append((Run("table", version.listed, ASCENDING, new=False, skip=skip), version))
+            self._bits.append((Run(version.listed, ASCENDING, new=False, skip=skip), version, now))
 
-    def add_flips(self, fed: FedBatch, after: TableVersion) -> None:
+    def _add_flips(self, fed: FedBatch, after: TableVersion) -> None:
         """Look for the flips of a batch in the order of its events."""
-        slots = fed.slots[-fed.batch.different :]
+        slots = fed.slots[-fed.different :]
         there = slots >= after.location.offset
         there &= slots < after.location.offset + after.location.size
         bits = after.bits(slots[there] - after.location.offset)
-        octets = np.packbits(bits, bitorder="little")
-        octets = np.concatenate([octets, np.zeros(-len(octets) % 8, dtype=np.uint8)])
-        people = fed.people[-fed.batch.different :][there]
-        self._flips += [(windows, people) for windows in patterns.of_bits("flips", octets, len(bits))]
+        people = fed.people[-fed.different :][there]
+        self._flips += [(windows, people, 64) for windows in _windows_of(bits)]
 
-    def add_marks(self, fed: FedBatch) -> None:
+    def _add_marks(self, fed: FedBatch) -> None:
         """Look for what a folder is fed by: for every slot, whether a batch touches it, or how often."""
         slots, each = fed.slots[fed.slots >= 0] // self.pool.bits_each, self.pool.bits_each
         size = -(-self.pool.slots_in_all // each // 64) * 64
@@ -152,12 +158,13 @@ class Traces:
         owners[slots] = fed.people[fed.slots >= 0]
         if each > 1:
             times = np.bincount(slots, minlength=size).clip(max=255).astype(np.uint8)
-            self._marks.append((patterns.of_times(times), owners, 8))
+            self._flips.append((patterns.of_times(times), owners, 8))
         else:
             octets = np.packbits(owners != _NOBODY, bitorder="little")
-            self._marks += [(windows, owners, 64) for windows in patterns.of_bits("marks", octets, size, need=2)]
+            found = patterns.of_bits(octets, size, need=2, per_bit=False)
+            self._flips += [(windows, owners, 64) for windows in found]
 
-    def add_gathered(self, fed: FedBatch, after: TableVersion, present: list[TableVersion]) -> None:
+    def _add_gathered(self, fed: FedBatch, after: TableVersion, present: list[TableVersion]) -> None:
         """Look for a table of marks that says who came in a batch, and for a table with their flips only.
 
         Where all slots of a window came and none has since, their flips are the bits that are there at present.
@@ -173,137 +180,105 @@ class Traces:
         octets = np.packbits(marks, bitorder="little")
         for sought in (octets, octets & after.octets):
             found = patterns.of_marks(sought, size, now.octets if now else None)
-            self._flips += [(windows, people) for windows in found]
+            self._flips += [(windows, people, 64) for windows in found]
 
     # --- ids ----------------------------------------------------------------------------------------------------
 
-    def add_ids(self, fed: FedBatch) -> None:
+    def _add_ids(self, fed: FedBatch) -> None:
         """Look for the ids of a batch, their hashes, places and bits, in the order of the batch and sorted."""
         pool, people = self.pool, fed.people
-        last = np.unique(people)
+        last, first = np.unique(people, return_index=True)
         if pool.text:
-            self._ids.append((patterns.of_texts("ids", pool.given(last)), last))
+            self.add_texts(pool.ids[last], last)
         elif pool.open:
-            ids = pool.given(last).astype(np.uint64)
-            self._ids += [(patterns.of_numbers("ids", ids, new=True), last), (patterns.of_digits("ids", ids), last)]
+            self._ids += [(windows, last) for windows in patterns.of_numbers(pool.ids[last].astype(np.uint64))]
         else:
-            for column in np.atleast_2d(pool.given(people).T):
+            for column in np.atleast_2d(pool.ids[people].T):
                 self._add_runs(column.astype(np.uint64), people)
         if pool.open and pool.keyed:
-            _, first = np.unique(people, return_index=True)
-            hashes = fed.places[first]
-            self._ids += [
-                (patterns.of_numbers("ids", hashes, new=True), last),
-                (patterns.of_digits("ids", hashes), last),
-            ]
+            self._ids += [(windows, last) for windows in patterns.of_numbers(fed.places[first])]
         elif pool.keyed:
             self._add_runs(fed.places, people)
         for hashes in pool.hashes(last):
             in_order = hashes[np.searchsorted(last, people)]
-            self._ids.append((patterns.in_a_row("ids", in_order, need=1, new=True), people))
+            self._ids.append((patterns.in_a_row(in_order, need=1, new=True), people))
         if pool.categories == MANY:
-            self._ids.append((Run("ids", pool.codes(people), IN_ORDER), people))
+            self._ids.append((Run(pool.codes(people), IN_ORDER), people))
         there = fed.slots >= 0
         self._add_runs(fed.slots[there].astype(np.uint64), people[there])
 
     def _add_runs(self, values: Words, people: People) -> None:
         swapped = self.pool.container == "NumPy big-endian"
-        self._ids.append((Run("ids", values, IN_ORDER, swapped=swapped), people))
+        self._ids.append((Run(values, IN_ORDER, swapped=swapped), people))
         ascending, first = np.unique(values, return_index=True)
         if len(ascending) * 4 <= ascending.max(initial=0):
-            self._ids.append((Run("ids", ascending, ASCENDING), people[first]))
+            self._ids.append((Run(ascending, ASCENDING), people[first]))
 
-    def add_beside(self, beside: Beside, people: People) -> None:
+    def _add_beside(self, beside: Beside, people: People) -> None:
         """Look for what came with the ids of these users."""
         if beside.texts is not None:
             self.add_texts(beside.texts, people)
-        if beside.times is not None:
-            self.add_times(beside.times, people)
+        if beside.times is not None:  # as numbers of microseconds, and as texts from the minute on
+            moments = beside.times.astype(np.uint64)
+            floats = moments.astype(np.float64)
+            found = [patterns.in_a_row(each.view(np.uint64), need=0, new=True) for each in (floats, floats / SECOND)]
+            self._ids += [(windows, people) for windows in (*found, *patterns.of_numbers(moments))]
+            texts = [text[-LETTERS:] for text in np.datetime_as_string(beside.times)]
+            self.add_texts(np.array(texts, dtype=np.bytes_), people)
         if beside.numbers is not None:
             owners = np.repeat(people, len(beside.numbers) // len(people))
-            self._ids.append((Run("ids", beside.numbers, IN_ORDER), owners))
-        if beside.mask is not None:
-            self.add_mask(beside.mask, people)
+            self._ids.append((Run(beside.numbers, IN_ORDER), owners))
+        if beside.mask is not None:  # which tells the rows of these users from rows of strangers
+            owners = np.full(len(beside.mask), _NOBODY, dtype=np.int64)
+            owners[beside.mask] = people
+            self._flips += [(windows, owners, 64) for windows in _windows_of(beside.mask)]
 
     def add_texts(self, texts: NDArray[np.bytes_], people: People) -> None:
-        """Look for texts that came with the ids of these users, row by row: a column that is not counted."""
-        self._ids.append((patterns.of_texts("ids", texts), people))
+        """Look for texts that came with these users, row by row: a column that is not counted."""
+        self._ids.append((patterns.of_texts(texts), people))
 
-    def add_times(self, times: NDArray[np.datetime64], people: People) -> None:
-        """Look for times that came with these users: as numbers of microseconds, and as texts from the minute on."""
-        moments = times.astype(np.uint64)
-        floats = moments.astype(np.float64)
-        self._ids += [
-            (patterns.of_numbers("ids", floats.view(np.uint64), new=True), people),
-            (patterns.of_numbers("ids", (floats / SECOND).view(np.uint64), new=True), people),
-            (patterns.of_numbers("ids", moments, new=True), people),
-            (patterns.of_digits("ids", moments), people),
-        ]
-        self.add_texts(np.array([text[-LETTERS:] for text in np.datetime_as_string(times)], dtype=np.bytes_), people)
-
-    def add_mask(self, mask: NDArray[np.bool_], people: People) -> None:
-        """Look for a mask that tells the rows of these users from rows of strangers."""
-        octets = np.packbits(mask, bitorder="little")
-        octets = np.concatenate([octets, np.zeros(-len(octets) % 8, dtype=np.uint8)])
-        owners = np.full(len(mask), _NOBODY, dtype=np.int64)
-        owners[mask] = people
-        self._flips += [(windows, owners) for windows in patterns.of_bits("flips", octets, len(mask))]
+    def add_strangers(self, texts: Sequence[NDArray[np.bytes_]]) -> None:
+        """Look for texts of senders who are not in the pool: they get numbers above its users'."""
+        everything = np.concatenate(texts)
+        if len(everything):
+            self.add_texts(everything, self.pool.users + np.arange(len(everything)))
 
     def add_keys(self, secrets: list[bytes]) -> None:
         """Look for keys and keystreams."""
-        self._keys += [patterns.of_octets("keys", secret) for secret in secrets]
+        self._keys += [patterns.of_octets(secret) for secret in secrets]
 
     # --- what was found -----------------------------------------------------------------------------------------
 
     @property
-    def all_windows(self) -> list[Windows]:
-        """Everything that is looked for as windows."""
-        ids = [pattern for pattern, _ in self._ids if isinstance(pattern, Windows)]
-        bits = [windows for windows, *_ in self._bits] + self._windows_of_batches
-        return [*bits, *ids, *self._keys, *self._counts]
+    def patterns(self) -> list[Windows | Run]:
+        """Everything that is looked for."""
+        return [*self._words, *self._counts, *self._keys, *(pattern for pattern, _ in self._ids)]
 
     @property
-    def _windows_of_batches(self) -> list[Windows]:
-        return [windows for windows, _ in self._flips] + [windows for windows, *_ in self._marks]
+    def _words(self) -> list[Windows | Run]:
+        """Earlier tables and lists, flips and marks."""
+        return [pattern for kept in (self._bits, self._flips) for pattern, *_ in kept]
 
-    @property
-    def all_runs(self) -> list[Run]:
-        """Everything that is looked for as runs."""
-        return [pattern for pattern, _ in self._ids if isinstance(pattern, Run)] + [run for run, _ in self._lists]
+    def findings(self, came: list[FedBatch]) -> dict[str, int]:
+        """How much was found, by the fields of `Imaged`."""
+        ids = [people[pattern.found] for pattern, people in self._ids]
+        return {
+            "users_named": self._users_named(came),
+            "words_found": sum(int(pattern.found.sum()) for pattern in self._words),
+            "counts_found": 8 * sum(int(windows.found.sum()) for windows in self._counts),
+            "keys_found": sum(bool(windows.found.any()) for windows in self._keys),
+            "ids_found": len(np.unique(np.concatenate(ids))) if ids else 0,
+        }
 
-    def words_found(self) -> int:
-        """How many windows of earlier tables, flips or marks were found, and entries of earlier lists."""
-        found = [windows.found for windows, *_ in self._bits]
-        found += [windows.found for windows in self._windows_of_batches]
-        found += [run.found for run, _ in self._lists]
-        return sum(int(each.sum()) for each in found)
-
-    def counts_found(self) -> int:
-        """How many counts of ones of earlier tables were found."""
-        return 8 * sum(int(windows.found.sum()) for windows in self._counts)
-
-    def keys_found(self) -> int:
-        """How many keys, or stretches of keystream, were found at least in part."""
-        return sum(bool(windows.found.any()) for windows in self._keys)
-
-    def ids_found(self) -> int:
-        """How many users an id, a hash or a place of whom was found."""
-        found = [people[pattern.found] for pattern, people in self._ids]
-        return len(np.unique(np.concatenate(found))) if found else 0
-
-    def users_named(self, came: list[FedBatch]) -> int:
+    def _users_named(self, came: list[FedBatch]) -> int:
         """How many users came and have a bit that is known to have changed, or to have been drawn or marked in a batch.
 
         Where owners of bits are not known, bits are counted.
         """
-        named = [people[_covered(windows, len(people))] for windows, people in self._flips]
-        marked = [owners[_covered(windows, len(owners), span)] for windows, owners, span in self._marks]
-        named += [owners[owners != _NOBODY] for owners in marked]
+        named = [people[_covered(windows, len(people), span)] for windows, people, span in self._flips]
         changed: dict[int, list[People]] = {}
-        for windows, version, now in self._bits:
-            changed.setdefault(version.location.epoch, []).append(_changed(windows, version, now))
-        for run, version in self._lists:
-            changed.setdefault(version.location.epoch, []).append(run.values[run.found].astype(np.int64))
+        for pattern, version, now in self._bits:
+            changed.setdefault(version.location.epoch, []).append(_changed(pattern, version, now))
         if not self.pool.keyed:
             return sum(len(np.unique(np.concatenate(slots))) for slots in changed.values())
         for fed in came:
@@ -314,8 +289,13 @@ class Traces:
 
     def where(self) -> tuple[str, ...]:
         """The mappings and files in which something was found."""
-        named = [pattern.where for pattern in self.all_windows] + [pattern.where for pattern in self.all_runs]
-        return tuple(sorted(set().union(*named)))
+        return tuple(sorted(set().union(*(pattern.where for pattern in self.patterns))))
+
+
+def _windows_of(bits: NDArray[Any]) -> list[Windows]:
+    """Windows of a bit for each row of a batch."""
+    octets = np.packbits(bits, bitorder="little")
+    return patterns.of_bits(np.concatenate([octets, np.zeros(-len(octets) % 8, dtype=np.uint8)]), len(bits))
 
 
 def _counterpart(version: TableVersion, present: list[TableVersion]) -> TableVersion | None:
@@ -331,17 +311,17 @@ def _counterpart(version: TableVersion, present: list[TableVersion]) -> TableVer
     return None
 
 
-def _changed(windows: Windows, version: TableVersion, now: TableVersion | None) -> People:
+def _changed(pattern: Windows | Run, version: TableVersion, now: TableVersion | None) -> People:
     """The slots whose bits are known to have changed; all that were found where there are no present ones."""
-    if not windows.found.any():
-        return np.empty(0, dtype=np.int64)
-    slots = (windows.positions[windows.found][:, None] + np.arange(64)).ravel()
+    if isinstance(pattern, Run):
+        return pattern.values[pattern.found].astype(np.int64)
+    slots = (pattern.positions[pattern.found][:, None] + np.arange(64)).ravel()
     if now is not None:
         slots = slots[version.bits(slots) != now.bits(slots)]
     return np.unique(slots) + version.location.offset
 
 
-def _covered(windows: Windows, size: int, span: int = 64) -> NDArray[np.bool_]:
+def _covered(windows: Windows, size: int, span: int) -> NDArray[np.bool_]:
     """Which bits, or numbers, are in a window that was found."""
     covered = np.zeros(size, dtype=np.bool_)
     for position in windows.positions[windows.found]:
@@ -359,68 +339,8 @@ def secrets_of(keys: bytes, first: int, others: int) -> list[bytes]:
     for number, start in enumerate(range(0, len(keys), KEY_BYTES)):
         key = keys[start : start + KEY_BYTES]
         for _ in range(0, first if number == 0 else others, _BLOCK):
-            stream = _keystream(key, KEY_BYTES + min(_BLOCK, first if number == 0 else others))
+            size = KEY_BYTES + min(_BLOCK, first if number == 0 else others)
+            stream = Cipher(algorithms.AES256(key), modes.CTR(bytes(16))).encryptor().update(bytes(size))
             found += [key, stream]
             key = stream[:KEY_BYTES]
     return found
-
-
-def _keystream(key: bytes, size: int) -> bytes:
-    return Cipher(algorithms.AES256(key), modes.CTR(bytes(16))).encryptor().update(bytes(size))
-
-
-class Record:
-    """The bits at every checkpoint, who was fed in between, and the images before the first batch and at the end."""
-
-    def __init__(self, pool: UserPool, folder: Path) -> None:
-        self._pool = pool
-        self._folder = folder
-        self._versions: list[list[TableVersion]] = []
-        self._after: list[tuple[FedBatch, Beside, list[TableVersion]]] = []
-        self.before: Image | None = None
-        self.last: Image | None = None
-
-    @property
-    def fed(self) -> list[FedBatch]:
-        """All batches."""
-        return [fed for fed, *_ in self._after]
-
-    @property
-    def located(self) -> bool:
-        """Whether the bits were seen at every checkpoint."""
-        return all(self._versions)
-
-    def start(self, process: int, versions: list[TableVersion]) -> None:
-        """Take the image before the first batch."""
-        self._versions.append(versions)
-        self.before = take(process, self._folder)
-
-    def step(self, versions: list[TableVersion]) -> None:
-        """Note what a step has made of the bits."""
-        self._versions.append(versions)
-
-    def fed_with(self, batch: Batch, beside: Beside, versions: list[TableVersion]) -> None:
-        """Note what a batch has made of the bits, and what came with it."""
-        self.step(versions)
-        epoch = versions[0].location.epoch if versions else 0
-        self._after.append((FedBatch.of(batch, self._pool, epoch), beside, versions))
-
-    def end(self, process: int) -> None:
-        """Take the image that is searched."""
-        self.last = take(process, self._folder)
-
-    def traces(self) -> Traces:
-        """All that must not be in the last image, but for secrets that belong to no batch."""
-        traces = Traces(self._pool)
-        *earlier, present = self._versions
-        for version in (version for versions in earlier for version in versions):
-            traces.add_version(version, present)
-        for fed, beside, versions in self._after[:-1]:
-            traces.add_ids(fed)
-            traces.add_beside(beside, fed.people)
-            if any(version.location.file for version in versions):
-                traces.add_marks(fed)
-            for version in versions:
-                traces.add_flips(fed, version)
-                traces.add_gathered(fed, version, present)
-        return traces

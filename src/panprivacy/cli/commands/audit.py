@@ -253,7 +253,7 @@ def _scenarios(beginning: str) -> "list[Scenario]":
     for scenario in chosen:
         if scenario.missing is not None:
             Output().note(f"{scenario.name}: left out, since {scenario.missing}")
-    return [scenario for scenario in chosen if scenario.possible]
+    return [scenario for scenario in chosen if scenario.missing is None]
 
 
 def _print_row(row: tuple[str, ...]) -> None:
@@ -268,20 +268,5 @@ def _row_of_image(result: "Imaged") -> tuple[str, ...]:
         format_bytes(result.image_bytes),
         f"{result.users_named:,} of {result.came:,}",
         f"{result.ids_found:,}",
-        _verdict_of_image(result),
+        "nothing found" if result.clean else ", ".join(["LEAKS", *result.details]),
     )
-
-
-def _verdict_of_image(result: "Imaged") -> str:
-    if result.clean:
-        return "nothing found"
-    others = (
-        (result.words_found, "words"),
-        (result.counts_found, "counts"),
-        (result.releases_found, "exact counts of releases"),
-        (result.keys_found, "keys"),
-        (result.differences, "batches told by files"),
-    )
-    more = "".join(f", {number:,} {what}" for number, what in others if number)
-    unseen = "" if result.bits_seen else ", bits not located"
-    return f"LEAKS{more}{unseen}"
