@@ -13,14 +13,15 @@ some whole batches at a time.
 
 import io
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
-from panprivacy.ingest.batch import BadInput, Batch, Columns, ProblemType, Refused
+from panprivacy.ingest.batch import BadInput, Columns, ProblemType, Refused
 from panprivacy.ingest.columnar import overwrite_decoder, wanted
+from panprivacy.ingest.streams import Stream
 from panprivacy.memory.scratch import Scratch
 
 if TYPE_CHECKING:
@@ -32,14 +33,11 @@ PREFIX = struct.Struct("<Ii")
 MARK = 0xFFFFFFFF
 SCHEMA, DICTIONARY, BATCH = 1, 2, 3
 """Kinds of messages."""
-
-
-class NotThere(Exception):
-    """The metadata lack a field that is needed, or point out of themselves."""
+_DAMAGED = "this Arrow stream is damaged"
 
 
 class Table(NamedTuple):
-    """A table of FlatBuffers. What points out of the metadata is a `struct.error`.
+    """A table of FlatBuffers. A field that is missing, or that points out of the metadata, is a `struct.error`.
 
     A table begins with the distance back to a list of 16-bit numbers: two lengths, and the place of each field.
     """
@@ -57,7 +55,7 @@ class Table(NamedTuple):
         (back,) = struct.unpack_from("<i", self.data, self.at)
         fields = self.at - back
         if fields < 0:
-            raise NotThere
+            raise struct.error
         (length,) = struct.unpack_from("<H", self.data, fields)
         entry = 4 + 2 * field
         offset = struct.unpack_from("<H", self.data, fields + entry)[0] if entry < length else 0
@@ -72,7 +70,7 @@ class Table(NamedTuple):
         """Where the thing is that a field points to."""
         place = self.place(field)
         if place is None:
-            raise NotThere
+            raise struct.error
         return place + int(struct.unpack_from("<I", self.data, place)[0])
 
     def table(self, field: int) -> "Table":
@@ -84,14 +82,11 @@ class Table(NamedTuple):
         if self.place(field) is None:
             return []
         start = self.below(field)
-        places = self._places(start)
-        return [Table(self.data, place + struct.unpack_from("<I", self.data, place)[0]) for place in places]
-
-    def _places(self, start: int) -> range:
         (count,) = struct.unpack_from("<I", self.data, start)
         if start + 4 + 4 * count > len(self.data):
-            raise NotThere
-        return range(start + 4, start + 4 + 4 * count, 4)
+            raise struct.error
+        places = range(start + 4, start + 4 + 4 * count, 4)
+        return [Table(self.data, place + struct.unpack_from("<I", self.data, place)[0]) for place in places]
 
     def structs(self, field: int, form: str) -> list[tuple[Any, ...]]:
         """The structs of a list, each with this format; none if there is no list."""
@@ -101,7 +96,7 @@ class Table(NamedTuple):
         (count,) = struct.unpack_from("<I", self.data, start)
         found = self.data[start + 4 : start + 4 + count * each.size]
         if len(found) != count * each.size:
-            raise NotThere
+            raise struct.error
         return list(each.iter_unpack(found))
 
     def text(self, field: int) -> str:
@@ -130,7 +125,7 @@ class Message(NamedTuple):
         return self.table.table(2)
 
 
-_BROKEN = (NotThere, struct.error, ValueError, LookupError, OverflowError, StopIteration)
+_BROKEN = (struct.error, ValueError, LookupError, OverflowError, StopIteration)
 
 
 def _messages(octets: NDArray[np.uint8]) -> Iterator[tuple[Message, NDArray[np.uint8]] | None]:
@@ -153,7 +148,7 @@ def _messages(octets: NDArray[np.uint8]) -> Iterator[tuple[Message, NDArray[np.u
         yield message, octets[start:at]
 
 
-def _refuse(detail: str = "this Arrow stream is damaged") -> NoReturn:
+def _refuse(detail: str = _DAMAGED) -> NoReturn:
     raise Refused(ProblemType.unreadable, detail) from None
 
 
@@ -164,48 +159,35 @@ _INTEGER_DTYPES = {
 }
 
 
-class _NotPlain(Exception):
-    """This stream needs the general reader."""
-
-
 def integers_in_arrow(octets: NDArray[np.uint8], name: str) -> list[NDArray[Any]] | None:
     """Views of the integers of each record batch, where they lie; None if the stream is not plain."""
-    try:
-        return _plain_batches(octets, name)
-    except (_NotPlain, Refused, *_BROKEN):
-        return None
-
-
-def _plain_batches(octets: NDArray[np.uint8], name: str) -> list[NDArray[Any]]:
     found: list[NDArray[Any]] = []
     dtype, ended = None, False
-    for each in _messages(octets):
-        if ended:
-            raise _NotPlain
-        if each is None:
-            ended = True
-            continue
-        message, body = each
-        if message.kind == SCHEMA and dtype is None:
-            dtype = _integer_dtype(message.header, name)
-        elif message.kind == BATCH and dtype is not None:
-            found.append(_integers(message.header, body, dtype))
-        else:
-            raise _NotPlain
-    if not found:
-        raise _NotPlain
-    return found
+    try:
+        for each in _messages(octets):
+            if ended:
+                return None
+            if each is None:
+                ended = True
+                continue
+            message, body = each
+            if message.kind == SCHEMA and dtype is None:
+                dtype = _integer_dtype(message.header, name)
+            elif message.kind == BATCH and dtype is not None:
+                found.append(_integers(message.header, body, dtype))
+            else:
+                return None
+    except (Refused, *_BROKEN):
+        return None
+    return found or None
 
 
 def _integer_dtype(schema: Table, name: str) -> np.dtype[Any]:
-    """The type of the only column, if it has this name and holds integers."""
-    fields = schema.below(1)
-    (count, offset) = struct.unpack_from("<II", schema.data, fields)
-    if count != 1 or schema.number(0, "<h"):  # big-endian
-        raise _NotPlain
-    field = Table(schema.data, fields + 4 + offset)
-    if field.text(0) != name or field.number(2, "<B") != _INT or field.place(4) is not None:  # a dictionary
-        raise _NotPlain
+    """The type of the only column, if it has this name and holds integers; otherwise raises `ValueError`."""
+    (field,) = schema.tables(1)
+    is_plain = not schema.number(0, "<h") and field.place(4) is None  # neither big-endian, nor a dictionary
+    if not is_plain or field.text(0) != name or field.number(2, "<B") != _INT:
+        raise ValueError
     kind = field.table(3)
     return _INTEGER_DTYPES[kind.number(0, "<i"), kind.number(1, "<B")]
 
@@ -215,10 +197,10 @@ def _integers(batch: Table, body: NDArray[np.uint8], dtype: np.dtype[Any]) -> ND
     ((length, missing),) = batch.structs(1, "<qq")
     (_, (start, size)) = batch.structs(2, "<qq")  # the validity bits, and the integers
     if missing or length != rows or batch.place(3) is not None or min(start, size) < 0:  # compressed
-        raise _NotPlain
+        raise ValueError
     integers = body[start : start + rows * dtype.itemsize].view(dtype)
     if len(integers) != rows or not integers.flags.aligned:
-        raise _NotPlain
+        raise ValueError
     return integers
 
 
@@ -394,119 +376,90 @@ def _bits(kind: int, column: Table) -> int:
 # --- Streams in pieces, as they come through a pipe ------------------------------------------------------------------
 
 _LARGEST_MESSAGE = 2**30  # bytes of a message: a record batch is in memory whole
-_DAMAGED = "this Arrow stream is damaged"
 
 
-class ArrowStream:
-    """One Arrow stream: takes its bytes in pieces of any length, gives whole record batches, and parses them."""
+class _Fault(Exception):
+    """What is wrong with a stream, in words."""
+
+
+class ArrowStream(Stream):
+    """One Arrow stream. Its blocks are the schema and some whole record batches."""
 
     def __init__(self, file: str, columns: Columns) -> None:
-        self._file = file
-        self._columns = columns
+        super().__init__(file, columns)
         self._rest = bytearray()
         self._needed = PREFIX.size  # bytes that must have come before the next message can be told
         self._schema = b""
-        self._fault = ""
+        self._fault = _DAMAGED
         self._is_packed = False  # whether any record batch so far was compressed
-        self.rows = 0
-        """How many rows have been handed on."""
 
     @property
     def schema(self) -> "pl.Schema | None":
         """The columns, once they are known."""
         return _frame(self._schema).schema if self._schema and not self.broken else None
 
-    @property
-    def broken(self) -> bool:
-        """Whether nothing can be read from here on; `refuse_broken` says why, once the rows before it are read."""
-        return bool(self._fault)
+    def fault(self) -> BadInput:
+        return BadInput(self._file, f"{self._fault}, somewhere after row {self.rows}")
 
-    def refuse_broken(self) -> None:
-        """Refuse what cannot be read."""
-        if self._fault:
-            raise BadInput(self._file, f"{self._fault}, somewhere after row {self.rows}")
+    def blame(self, _block: bytes) -> BadInput:
+        return self.fault()
 
     def block(self, piece: bytes, last: bool = False) -> bytes:
-        """Take a piece; give back the schema and all record batches that are whole now, or nothing."""
         self._rest += piece
         messages = bytearray()
-        while not self.broken and len(self._rest) >= self._needed:
-            messages += self._next()
-        if last and not self.broken:
-            if self._rest:
-                self._fault = "this Arrow stream is cut off"
-            elif not self._schema:
-                raise BadInput(self._file, "there is nothing in it")
+        try:
+            while len(self._rest) >= self._needed:
+                messages += self._next()
+        except (_Fault, struct.error) as error:
+            self.broken, self._fault = True, str(error) if isinstance(error, _Fault) else _DAMAGED
+        if last and self._rest and not self.broken:
+            self.broken, self._fault = True, "this Arrow stream is cut off"
+        if last and not (self.broken or self._schema):
+            raise BadInput(self._file, "there is nothing in it")
         return self._schema + messages if messages else b""
 
     def _next(self) -> bytes:
         """Take the next message, if it is whole: a record batch is given back, a schema is kept."""
         mark, length = PREFIX.unpack_from(self._rest)
-        if length == 0 and mark == MARK:  # the end of a stream; another may follow
-            del self._rest[: PREFIX.size]
-            return b""
-        start = PREFIX.size + length
-        if mark != MARK or not 0 < length <= _LARGEST_MESSAGE:
-            self._fault = _DAMAGED
-        elif len(self._rest) < start:
-            self._needed = start
-        else:
-            return self._whole(start)
-        return b""
-
-    def _whole(self, start: int) -> bytes:
-        try:
-            message = Message.read(memoryview(bytes(self._rest[PREFIX.size : start])))
+        if mark != MARK or not 0 <= length <= _LARGEST_MESSAGE:
+            raise struct.error
+        message, end = None, PREFIX.size + length
+        if length and len(self._rest) >= end:
+            message = Message.read(memoryview(bytes(self._rest[PREFIX.size : end])))
+            if message.kind == DICTIONARY:
+                # The entries of a dictionary would have to be kept until the stream ends, and they may be users.
+                raise _Fault("a column of this Arrow stream is a dictionary (Categorical, Enum); write plain text")
+            if not 0 <= message.size <= _LARGEST_MESSAGE:
+                raise _Fault(f"a record batch of this Arrow stream has {message.size:,} bytes; write smaller ones")
             self._is_packed |= message.kind == BATCH and message.header.place(3) is not None
-        except (struct.error, NotThere):
-            self._fault = _DAMAGED
-            return b""
-        end = start + message.size
-        if message.kind == DICTIONARY:
-            # The entries of a dictionary would have to be kept until the stream ends, and they may be users.
-            self._fault = "a column of this Arrow stream is a dictionary (Categorical, Enum); write it as plain text"
-        elif not 0 <= message.size <= _LARGEST_MESSAGE:
-            self._fault = f"a record batch of this Arrow stream has {message.size:,} bytes; write smaller ones"
-        elif len(self._rest) < end:
+            end += message.size
+        if len(self._rest) < end:
             self._needed = end
-        else:
-            taken = bytes(self._rest[:end])
-            del self._rest[:end]
-            self._needed = PREFIX.size
-            if message.kind != SCHEMA:
-                return taken
+            return b""
+        taken = bytes(self._rest[:end])
+        del self._rest[:end]
+        self._needed = PREFIX.size
+        if message is None:  # the end of a stream; another may follow
+            return b""
+        if message.kind == SCHEMA:
             self._check(taken)
-        return b""
+        return b"" if message.kind == SCHEMA else taken
 
     def _check(self, schema: bytes) -> None:
         from polars.exceptions import PanicException, PolarsError
 
-        self._schema = schema
         try:
             frame = _frame(schema)
         except (PolarsError, PanicException, OSError):
-            self._fault = _DAMAGED
-            return
+            raise _Fault(_DAMAGED) from None
         wanted(self._file, frame.lazy(), self._columns)
+        self._schema = schema
 
     def parse(self, block: bytes) -> "pl.DataFrame":
-        """Read some record batches; safe on several threads."""
         found = wanted(self._file, _frame(block).lazy(), self._columns).collect()
         if self._is_packed:
             overwrite_decoder()
         return found
-
-    def batch(self, _block: bytes, parsed: "Callable[[], pl.DataFrame]", position: int) -> Batch:
-        """Number the rows of a block."""
-        from polars.exceptions import PanicException, PolarsError
-
-        try:
-            frame = parsed()
-        except (PolarsError, PanicException, OSError):
-            raise BadInput(self._file, f"{_DAMAGED}, somewhere after row {self.rows}") from None
-        batch = Batch(self._file, frame, self.rows, position)
-        self.rows += len(frame)
-        return batch
 
 
 def _frame(messages: bytes) -> "pl.DataFrame":

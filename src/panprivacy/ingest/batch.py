@@ -8,15 +8,12 @@ import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum, StrEnum
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from panprivacy.errors import PanPrivacyError
 
 if TYPE_CHECKING:
     import polars as pl
-
-    Types: TypeAlias = dict[str, type[pl.DataType]]
-    """The type that each column is to be read as."""
 
 
 class Hint(NamedTuple):
@@ -124,19 +121,11 @@ class Columns:
             if present.count(name) > 1:
                 raise BadInput(file, f"{present.count(name)} columns are called {name!r}", code="repeated-column")
 
-    def types(self, kind: Kind) -> "Types":
-        """How text is to be read, given the kind of the ids."""
+    def types(self, ids: "type[pl.DataType]") -> "dict[str, type[pl.DataType]]":
+        """The type that each column of text is to be read as, given the type of the ids."""
         import polars as pl
 
-        ids = pl.String if kind is Kind.text else pl.Int64
-        types: Types = dict.fromkeys(self.ids, ids)
-        if self.action is not None:
-            types[self.action] = pl.String
-        if self.time is not None:
-            types[self.time] = pl.String
-        if self.category is not None:
-            types[self.category] = pl.String
-        return types
+        return dict.fromkeys(self.names, pl.String) | dict.fromkeys(self.ids, ids)
 
 
 def shown_names(names: list[str]) -> str:

@@ -22,7 +22,8 @@ from panprivacy.ingest.batch import BadInput, Batch, Columns, Kind, ProblemType,
 from panprivacy.ingest.delimited import Layout
 from panprivacy.ingest.files import ARROW_FILE, PIECE, Format
 from panprivacy.ingest.ndjson_kernels import integers_in_lines
-from panprivacy.ingest.text import Stream, Text
+from panprivacy.ingest.streams import Stream, batches_of
+from panprivacy.ingest.text import EXACT, Text, value_of
 from panprivacy.memory.scratch import Scratch, wipe
 
 if TYPE_CHECKING:
@@ -35,7 +36,6 @@ _LONGEST_ARRAY = 2**20  # bytes of a JSON array: as Python's objects it takes up
 _LONGEST_ROW = 2**20  # bytes of a row: the rows of a block that cannot be read become Python's objects, too
 _CONVERTED_TEXT = r"^(true|false|[\[{].*|-?[0-9]+(\.[0-9]+([eE].*)?|[eE].*)|[0-9-]{19,}|.*(inf|NaN))$"
 _LINES = 1000  # that are read one by one between pauses
-_EXACT = 2**53  # from which on floats stand for several integers
 _UNREADABLE = (ValueError, TypeError, OverflowError, RecursionError)
 
 _INTEGERS = "ids are integers, without quotes or leading zeros"
@@ -153,29 +153,32 @@ def _streamed(body: Body, columns: Columns, pause: Callable[[], None]) -> "pl.Da
     """The rows of Arrow, NDJSON and CSV, read block by block."""
     import polars as pl
 
-    if body.content_type is ContentType.arrow:
-        if bytes(body.octets[: len(ARROW_FILE)]) == ARROW_FILE:
-            raise Refused(ProblemType.unreadable, "this is an Arrow file; send an IPC stream")
-        check_arrow(body.octets)
-    pieces = _pieces(body)
-    piece = next(pieces, b"")
-    if not piece.strip():
-        raise Refused(ProblemType.unreadable, "the body is empty")
     stream: Stream = ArrowStream(NAME, columns)
     if body.content_type is not ContentType.arrow:
         stream = Text(NAME, columns, _FORMATS[body.content_type], Layout(), piped=True, longest=_LONGEST_ROW)
-    frames: list[pl.DataFrame] = []
+    elif bytes(body.octets[: len(ARROW_FILE)]) == ARROW_FILE:
+        raise Refused(ProblemType.unreadable, "this is an Arrow file; send an IPC stream")
+    else:
+        check_arrow(body.octets)
     is_lines, is_dubious = body.content_type is ContentType.ndjson, False
-    while True:
-        block = stream.block(piece, last=not piece)
-        if block:
-            frames.append(stream.batch(block, partial(stream.parse, block), 0).rows)
-            is_dubious |= is_lines and (_may_repeat(block, frames[-1], columns) or _has_fractions(block, columns))
-        stream.refuse_broken()
-        if not piece:
-            break
-        pause()
-        piece = next(pieces, b"")
+    step = max(len(body.octets), 1) if body.content_type is ContentType.arrow else PIECE
+
+    def pieces() -> Iterator[bytes]:
+        for at in range(0, len(body.octets), step):
+            yield body.octets[at : at + step].tobytes()
+            pause()
+        yield b""
+
+    def parse(block: bytes) -> pl.DataFrame:
+        nonlocal is_dubious
+        rows = stream.parse(block)
+        is_dubious |= is_lines and (_may_repeat(block, rows, columns) or _has_fractions(block, columns))
+        return rows
+
+    if not body.octets[:PIECE].tobytes().strip():
+        raise Refused(ProblemType.unreadable, "the body is empty")
+    batches = batches_of(pieces(), lambda _: stream, lambda _, block: partial(parse, block))
+    frames = [batch.rows for batch in batches if batch is not None]
     if not frames:
         raise Refused(ProblemType.unreadable, "the body has no rows")
     frame = frames[0] if len(frames) == 1 else pl.concat(frames)
@@ -193,12 +196,6 @@ def _may_repeat(block: bytes, rows: "pl.DataFrame", columns: Columns) -> bool:
     values = {name: len(rows) - rows[name].null_count() for name in columns.names}
     parts = {(json.dumps(part, ensure_ascii=False), name) for name in values for part in (name, *name.split("."))}
     return b"\\u" in block or any(block.count(key.encode()) > values[name] for key, name in parts)
-
-
-def _pieces(body: Body) -> Iterator[bytes]:
-    step = len(body.octets) if body.content_type is ContentType.arrow else PIECE
-    for at in range(0, len(body.octets), max(step, 1)):
-        yield body.octets[at : at + step].tobytes()
 
 
 def _has_converted(frame: "pl.DataFrame", columns: Columns) -> bool:
@@ -233,10 +230,10 @@ def _check_lines(body: Body, columns: Columns, pause: Callable[[], None]) -> Non
         except _Repeated:
             raise Refused(ProblemType.unreadable, _TWICE, row=number) from None
         for name in columns.ids:
-            value = _nested(row, name)
+            value = value_of(name, row)
             if columns.kind is Kind.text:
                 _check_id(value, number, as_text=True)
-            elif isinstance(value, Decimal) and not (abs(value) < _EXACT and value == value.to_integral_value()):
+            elif isinstance(value, Decimal) and not (abs(value) < EXACT and value == value.to_integral_value()):
                 raise Refused(ProblemType.unreadable, "an id is no integer, or too large for a float", row=number)
 
 
@@ -257,16 +254,10 @@ def _without_repeats(columns: Columns) -> Callable[[list[tuple[str, Any]]], dict
     return once
 
 
-def _nested(row: Any, name: str) -> Any:
-    """The value of a column: under a key of just that name, or like ``user.id`` inside another object."""
-    if isinstance(row, dict) and row.get(name) is None and "." in name:
-        outer, _, inner = name.partition(".")
-        return _nested(row.get(outer), inner)
-    return row.get(name) if isinstance(row, dict) else None
-
-
 def _array(body: Body, columns: Columns) -> "pl.DataFrame":
     """The rows of a JSON array: objects with the columns as keys, or plain ids; of a graph, pairs of them."""
+    import polars as pl
+
     if len(body.octets) > _LONGEST_ARRAY:
         detail = f"a JSON array has at most {_LONGEST_ARRAY} bytes; send more rows as NDJSON"
         raise Refused(ProblemType.too_large, detail)
@@ -278,29 +269,19 @@ def _array(body: Body, columns: Columns) -> "pl.DataFrame":
         raise Refused(ProblemType.unreadable, "the body is not JSON") from None
     if not isinstance(found, list) or not found:
         raise Refused(ProblemType.unreadable, "the body is not an array with something in it")
-    rows = [_as_object(number, each, columns) for number, each in enumerate(found, 1)]
-    import polars as pl
-
-    types = columns.types(columns.kind or Kind.text)
-    values = {name: _values(rows, name, columns, as_text=type_ == pl.String) for name, type_ in types.items()}
+    types = columns.types(pl.Int64 if columns.kind is Kind.integers else pl.String)
+    values: dict[str, list[Any]] = {name: [] for name in types}
+    for number, each in enumerate(found, 1):
+        ids = each if isinstance(each, list) else [each]
+        if len(ids) > len(columns.ids):
+            raise Refused(ProblemType.unreadable, "a row has more ids than this counter takes", row=number)
+        row = each if isinstance(each, dict) else dict(zip(columns.ids, ids, strict=False))
+        for name, column in values.items():
+            value, as_text = row.get(name), types[name] == pl.String
+            if name in columns.ids:
+                _check_id(value, number, as_text=as_text)
+            column.append(str(value) if as_text and value is not None else value)
     return pl.DataFrame(values, schema=types)
-
-
-def _as_object(number: int, each: Any, columns: Columns) -> dict[str, Any]:
-    if isinstance(each, dict):
-        return each
-    ids = each if isinstance(each, list) else [each]
-    if len(ids) > len(columns.ids):
-        raise Refused(ProblemType.unreadable, "a row has more ids than this counter takes", row=number)
-    return dict(zip(columns.ids, ids, strict=False))
-
-
-def _values(rows: list[dict[str, Any]], name: str, columns: Columns, *, as_text: bool) -> list[Any]:
-    """One column; where ids are text, integers are read as text."""
-    values = [row.get(name) for row in rows]
-    for number, value in enumerate(values if name in columns.ids else (), 1):
-        _check_id(value, number, as_text=as_text)
-    return [None if value is None else str(value) for value in values] if as_text else values
 
 
 def _check_id(value: Any, number: int, *, as_text: bool) -> None:

@@ -229,9 +229,9 @@ def _raw(file: str) -> AbstractContextManager["Readable"]:
     return file.open() if isinstance(file, RemoteFile) else Path(file).open("rb", buffering=0)
 
 
-def is_streamed(file: str) -> bool:
+def is_streamed(file: str, format_: Format) -> bool:
     """Whether what is called an Arrow file is a stream, which is read from its beginning to its end."""
-    return first_bytes(file).startswith(ARROW_STREAM)
+    return format_ is Format.arrow and first_bytes(file).startswith(ARROW_STREAM)
 
 
 @contextmanager

@@ -9,10 +9,9 @@ import signal
 import socket
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
-from itertools import chain
 from pathlib import Path, PurePath
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -40,7 +39,8 @@ from panprivacy.ingest.files import (
     pieces,
     refuse_known,
 )
-from panprivacy.ingest.text import Stream, Text, first_names, layout_of, read_blocks, read_text
+from panprivacy.ingest.streams import Stream, batches_of
+from panprivacy.ingest.text import Text, first_names, layout_of
 from panprivacy.urls import scheme_of
 
 if TYPE_CHECKING:
@@ -54,25 +54,17 @@ _REFUSED = {
     ARROW_FILE: f"an Arrow file cannot be piped, since its index is at its end; {_CAN} (Polars: write_ipc_stream)",
 }
 _NAME = "standard input"
+_COLUMNAR = (Format.parquet, Format.arrow)
+_WORKERS = 2  # threads that parse blocks of text
 
 
-def undecided(first: bytes) -> bool:
-    """Whether more bytes have to come before these can be told.
-
-    >>> undecided(b"PA"), undecided(b"PATIENT"), undecided(b"")
-    (True, False, True)
-    """
-    return any(magic != first and magic.startswith(first) for magic in (*_REFUSED, ARROW_STREAM))
-
-
-def refuse_parquet(name: str, asked: Format | None) -> None:
-    """Refuse what cannot be piped before anybody waits for it."""
-    if asked is Format.parquet:
-        raise BadInput(name, _REFUSED[PARQUET], code="cannot-be-piped")
-
-
-def stream_of(name: str, first: bytes, columns: Columns, asked: Format | None, layout: Layout | None) -> Stream:
-    """The reader of what begins with these bytes; `asked` is what it is, if somebody said so."""
+def stream_of(
+    name: str, first: bytes, columns: Columns, asked: Format | None, layout: Layout | None, *, piped: bool
+) -> Stream:
+    """The reader of what begins with these bytes; `asked` is what it is, if that is known."""
+    if not piped and asked is not Format.arrow:
+        assert asked is not None
+        return Text(name, columns, asked, layout_of(asked, layout))
     for magic, cause in _REFUSED.items():
         if first.startswith(magic):
             raise BadInput(name, cause, code="cannot-be-piped")
@@ -84,39 +76,26 @@ def stream_of(name: str, first: bytes, columns: Columns, asked: Format | None, l
     return Text(name, columns, format_, layout_of(format_, layout), piped=True)
 
 
-def read_stream(file: str, columns: Columns, asked: Format | None, layout: Layout | None) -> Iterator[Batch]:
-    """Yield the batches of a file that is read once, from its beginning to its end: ``<(...)``, or a named pipe."""
-    refuse_parquet(file, asked)
-    with _begun(file, columns, asked, layout) as (stream, come, position):
-        yield from read_blocks(stream, come, position)
+def _refuse_parquet(name: str, asked: Format | None) -> None:
+    """Refuse what cannot be piped before it is waited for."""
+    if asked is Format.parquet:
+        raise BadInput(name, _REFUSED[PARQUET], code="cannot-be-piped")
 
 
-def stream_names(file: str) -> list[str]:
-    """What the columns of an Arrow stream are called."""
-    with _begun(file, Columns(()), Format.arrow, None) as (stream, come, _):
-        assert isinstance(stream, ArrowStream)
-        for piece in come:
-            stream.block(piece, last=not piece)
-            stream.refuse_broken()
-            if stream.schema is not None:
-                break
-        return field_names(stream.schema or {})
+def _read_once(file: str, columns: Columns, asked: Format | None, layout: Layout | None) -> Iterator[Batch]:
+    """Yield the batches of a file that is read from its beginning to its end: text, Arrow streams, and pipes."""
+    made: list[Stream] = []
 
+    def begin(first: bytes) -> Stream:
+        made.append(stream_of(file, first, columns, asked, layout, piped=is_pipe(file)))
+        return made[0]
 
-@contextmanager
-def _begun(
-    file: str, columns: Columns, asked: Format | None, layout: Layout | None
-) -> Iterator[tuple[Stream, Iterator[bytes], Callable[[], int]]]:
-    """The reader of a file that is read once, its pieces from the first on, and how many bytes were read."""
-    stream: Stream | None = None
-    with opened(file) as (raw, unpacked):
-        come = pieces(file, unpacked, lambda: stream.rows if stream is not None else 0)
-        first = piece = next(come)
-        while piece and undecided(first):
-            piece = next(come)
-            first += piece
-        stream = stream_of(file, first, columns, asked, layout)
-        yield stream, chain([first] if piece else [first, b""], come), raw.tell
+    with opened(file) as (raw, unpacked), ThreadPoolExecutor(_WORKERS) as pool:
+        come = pieces(file, unpacked, lambda: made[0].rows if made else 0)
+        yield from filter(
+            None,
+            batches_of(come, begin, lambda *work: pool.submit(*work).result, ahead=_WORKERS, position=raw.tell),
+        )
 
 
 class SignalTimer:
@@ -207,36 +186,18 @@ class Live:
     def __init__(
         self, handle: int, columns: Columns, format_: Format | None, layout: Layout | None, bell: SignalTimer
     ) -> None:
-        refuse_parquet(_NAME, format_)
-        self._handle = handle
-        self._columns = columns
-        self._format = format_
-        self._layout = layout
-        self._bell = bell
+        _refuse_parquet(_NAME, format_)
+        self._handle, self._bell = handle, bell
+        self._columns, self._format, self._layout = columns, format_, layout
         self._read = 0
 
     def batches(self) -> Iterator[Batch | None]:
         """Yield batches as they come, and None when the bell woke the wait: then a release may be due."""
-        stream: Stream | None = None
-        held = b""  # until it tells what it is
-        for arrived in self._pieces():
-            if arrived is None:
-                yield None
-                continue
-            piece, held = held + arrived if held else arrived, b""
-            if stream is None and arrived and undecided(piece):
-                held = piece
-                continue
-            stream = stream or self._stream(piece)
-            block = stream.block(piece, last=not arrived)
-            del piece, arrived  # while this waits for more, nothing is to be left of what was counted
-            if block:
-                yield self._parsed(stream, block)
-            del block
-            stream.refuse_broken()
 
-    def _parsed(self, stream: Stream, block: bytes) -> Batch:
-        return stream.batch(block, partial(self._bell.undisturbed, partial(stream.parse, block)), self._read)
+        def parse(read: Callable[[bytes], Any], block: bytes) -> Any:
+            return partial(self._bell.undisturbed, partial(read, block))
+
+        return batches_of(self._pieces(), self._stream, parse, position=lambda: self._read)
 
     def _pieces(self) -> Iterator[bytes | None]:
         """Yield what has arrived, None for a wake without input, and b"" at the end, unless a signal was the end."""
@@ -270,7 +231,7 @@ class Live:
             raise BadInput(_NAME, "nothing came", code="empty-file")
         if is_packed(first):
             raise BadInput(_NAME, "is compressed; unpack it on the way (zcat, zstdcat)", code="compressed-pipe")
-        return stream_of(_NAME, first, self._columns, self._format, self._layout)
+        return stream_of(_NAME, first, self._columns, self._format, self._layout, piped=True)
 
 
 def read(
@@ -307,16 +268,14 @@ def _partitioned(file: str, columns: Columns, asked: Format | None, layout: Layo
 
 def _batches(file: str, columns: Columns, asked: Format | None, layout: Layout | None) -> Iterator[Batch]:
     if is_pipe(file):
-        return read_stream(file, columns, asked, layout)
+        _refuse_parquet(file, asked)
+        return _read_once(file, columns, asked, layout)
     format_ = format_of(file, asked)
-    if format_ is Format.arrow and is_streamed(file):
-        return read_stream(file, columns, format_, layout)
-    if format_ in (Format.parquet, Format.arrow):
+    if format_ in _COLUMNAR and not is_streamed(file, format_):
         return read_columnar(file, columns, format_)
-    return read_text(file, columns, format_, layout_of(format_, layout))
+    return _read_once(file, columns, format_, layout)
 
 
-_COLUMNAR = (Format.parquet, Format.arrow)
 _HOW_TO_SAY = "Say FILE:COLUMN in a command, column= in Python"
 
 
@@ -330,16 +289,24 @@ def columns_told(file: str, asked: Format | None, layout: Layout) -> Cause | Non
         return None
     format_ = format_of(file, asked)
     names = _names(file, format_, layout_of(format_, layout))
-    if format_ in (*_COLUMNAR, Format.ndjson):
-        return Cause(f"it has {shown_names(names)}")
-    return told_of(names, layout)
+    return told_of(names, layout) if format_ in (Format.csv, Format.tsv) else Cause(f"it has {shown_names(names)}")
 
 
 def _names(file: str, format_: Format, layout: Layout) -> list[str]:
     """The names of the columns of a file."""
-    if format_ is Format.arrow and is_streamed(file):
-        return stream_names(file)
-    return column_names(file, format_) if format_ in _COLUMNAR else first_names(file, format_, layout)
+    if format_ not in _COLUMNAR:
+        return first_names(file, format_, layout)
+    if not is_streamed(file, format_):
+        return column_names(file, format_)
+    stream = ArrowStream(file, Columns(()))
+    with opened(file) as (_, unpacked):
+        for piece in pieces(file, unpacked):
+            stream.block(piece, last=not piece)
+            if stream.broken:
+                raise stream.fault()
+            if stream.schema is not None:
+                break
+    return field_names(stream.schema or {})
 
 
 def read_ids(

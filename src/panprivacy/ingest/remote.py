@@ -239,11 +239,11 @@ class RemoteTable:
 
     def _blocks(self, field: int) -> list[tuple[int, int, int]]:
         """Where messages are: a start, and the lengths of metadata and body (`Footer` of Arrow's File.fbs)."""
-        from panprivacy.ingest.arrow import NotThere, Table
+        from panprivacy.ingest.arrow import Table
 
         try:
             found = Table.root(memoryview(self._index)).structs(field, _BLOCK_FORM)
-        except (NotThere, struct.error):
+        except struct.error:
             raise BadInput(self.file, "not a whole Arrow file: its index is damaged") from None
         if any(not 0 <= start <= start + metadata + body <= self.file.size for start, metadata, body in found):
             raise BadInput(self.file, "not a whole Arrow file: its index is damaged")
