@@ -5,9 +5,10 @@ import errno
 import glob
 import gzip
 import lzma
+import re
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path, PurePath
 from typing import Any, Protocol
@@ -27,7 +28,12 @@ Polars reads text in pieces of 32 KiB and keeps rows that lie across their ends 
 overwriting it. Longer blocks would be parsed faster, and leave such rows behind.
 """
 STDIN = "-"
-_GZIP, _ZSTD, _BZIP2, _XZ = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"BZh", b"\xfd7zX"
+_UNPACK: dict[bytes, Callable[[Any], Any]] = {
+    b"\x1f\x8b": lambda raw: gzip.GzipFile(fileobj=raw),
+    b"\x28\xb5\x2f\xfd": lambda raw: zstd_module().ZstdFile(raw),
+    b"BZh": bz2.BZ2File,
+    b"\xfd7zX": lzma.LZMAFile,
+}
 _PACKED = {".gz", ".zst", ".zstd", ".bz2", ".xz"}
 PARQUET = b"PAR1"
 ARROW_FILE = b"ARROW1"
@@ -99,10 +105,17 @@ def _meant(given: str, storage_options: Mapping[str, Any] | None) -> Sequence[st
     if _is_url(given):
         return find_remote(given, storage_options)
     pattern = local_path(given)
-    if Path(pattern).is_dir():
-        found = _inside(Path(pattern))
-    else:
-        found = [pattern] if Path(pattern).exists() or not glob.has_magic(pattern) else _matches(pattern)
+    path, found = Path(pattern), [pattern]
+    if path.is_dir():
+        # Not those that begin with . or _, where engines keep their notes.
+        inside = [file for file in sorted(path.rglob("*")) if file.is_file()]
+        data = [file for file in inside if not re.search(r"(^|/)[._]", file.relative_to(path).as_posix())]
+        found, none = [str(file) for file in data], "there is no file in this directory"
+    elif not path.exists() and glob.has_magic(pattern):
+        matched = glob.glob(pattern, recursive=True)  # noqa: PTH207 (a Path cannot glob what is absolute)
+        found, none = sorted(file for file in matched if not Path(file).is_dir()), "no file matches"
+    if not found:
+        raise BadInput(pattern, none, code="no-file")
     for file in found:
         _check_readable(file)
     return found
@@ -121,18 +134,6 @@ def is_slow(given: str) -> bool:
     return given == STDIN or is_pipe(given) or _is_url(given)
 
 
-def _inside(folder: Path) -> list[str]:
-    """The files in a directory and those below it; not those that begin with . or _, where engines keep their notes."""
-    found = [
-        path
-        for path in sorted(folder.rglob("*"))
-        if path.is_file() and not any(part.startswith((".", "_")) for part in path.relative_to(folder).parts)
-    ]
-    if not found:
-        raise BadInput(str(folder), "there is no file in this directory", code="no-file")
-    return [str(path) for path in found]
-
-
 def partitions(file: str) -> dict[str, str]:
     """The columns that the directories of a file stand for, as engines write them.
 
@@ -143,22 +144,12 @@ def partitions(file: str) -> dict[str, str]:
     return {unquote(name): unquote(value) for name, _, value in parts}
 
 
-def _matches(pattern: str) -> list[str]:
-    found = glob.glob(pattern, recursive=True)  # noqa: PTH207 (a Path cannot glob what is absolute)
-    found = sorted(file for file in found if not Path(file).is_dir())
-    if not found:
-        raise BadInput(pattern, "no file matches", code="no-file")
-    return found
-
-
 def _check_readable(file: str) -> None:
     """Refuse what cannot be opened before anything has been read."""
-    path = Path(file)
     if is_pipe(file):
         return  # opening and closing it would end the process that writes to it
     try:
-        with path.open("rb") as opened:
-            empty = not opened.read(1)
+        empty = not first_bytes(file)
     except OSError as error:
         raise BadInput(file, reason(error), code="cannot-be-opened") from None
     if empty:
@@ -194,26 +185,21 @@ def format_of(file: str, asked: Format | None = None) -> Format:
     bare = PurePath(path.stem) if path.suffix.lower() in _PACKED else path
     known = _SUFFIXES.get(bare.suffix.lower())
     if known in (Format.parquet, Format.arrow) and bare != path:
-        raise BadInput(
-            file,
-            f"{known} files are compressed inside; unpack this one, or let its writer compress it",
-            code="compressed-twice",
-        )
+        cause = f"{known} files are compressed inside; unpack this one, or let its writer compress it"
+        raise BadInput(file, cause, code="compressed-twice")
     if known is not None:
         return known
     if is_pipe(file):
-        raise BadInput(
-            file, "is a pipe, and cannot be read twice; write it to a file, and name that", code="not-a-file"
-        )
+        cause = "is a pipe, and cannot be read twice; write it to a file, and name that"
+        raise BadInput(file, cause, code="not-a-file")
     magic = first_bytes(file)
     if magic.startswith(PARQUET):
         return Format.parquet
     if magic.startswith((ARROW_FILE, ARROW_STREAM)):
         return Format.arrow
     refuse_known(file, magic)
-    raise BadInput(
-        file, "its name does not tell what it is", hints=(Hint("format", " or ".join(Format)),), code="unknown-format"
-    )
+    hints = (Hint("format", " or ".join(Format)),)
+    raise BadInput(file, "its name does not tell what it is", hints=hints, code="unknown-format")
 
 
 def first_bytes(file: str) -> bytes:
@@ -224,11 +210,6 @@ def first_bytes(file: str) -> bytes:
         return opened.read(6)
 
 
-def _raw(file: str) -> AbstractContextManager["Readable"]:
-    """The bytes of a file as they are."""
-    return file.open() if isinstance(file, RemoteFile) else Path(file).open("rb", buffering=0)
-
-
 def is_streamed(file: str, format_: Format) -> bool:
     """Whether what is called an Arrow file is a stream, which is read from its beginning to its end."""
     return format_ is Format.arrow and first_bytes(file).startswith(ARROW_STREAM)
@@ -237,9 +218,10 @@ def is_streamed(file: str, format_: Format) -> bool:
 @contextmanager
 def opened(file: str) -> Iterator[tuple["Ahead", Readable]]:
     """Open a file: the raw one, whose position tells the progress, and its unpacked bytes."""
-    with _raw(file) as raw:
+    with file.open() if isinstance(file, RemoteFile) else Path(file).open("rb", buffering=0) as raw:
         ahead = Ahead(raw)
-        yield ahead, _unpacked(ahead, ahead.first(4))
+        unpack = next((each for magic, each in _UNPACK.items() if ahead.first(4).startswith(magic)), None)
+        yield ahead, ahead if unpack is None else unpack(ahead)
 
 
 class Ahead:
@@ -276,17 +258,7 @@ class Ahead:
 
 def is_packed(first: bytes) -> bool:
     """Whether bytes that begin so are compressed."""
-    return first.startswith((_GZIP, _ZSTD, _BZIP2, _XZ))
-
-
-def _unpacked(raw: Any, magic: bytes) -> Any:
-    if magic[:2] == _GZIP:
-        return gzip.GzipFile(fileobj=raw)
-    if magic == _ZSTD:
-        return zstd_module().ZstdFile(raw)
-    if magic[:3] == _BZIP2:
-        return bz2.BZ2File(raw)
-    return lzma.LZMAFile(raw) if magic == _XZ else raw
+    return first.startswith(tuple(_UNPACK))
 
 
 def zstd_module() -> Any:
@@ -308,22 +280,12 @@ def pieces(file: str, unpacked: Readable, rows: Callable[[], int] = int, *, size
     while piece:
         try:
             piece = unpacked.read(size)
-        except Exception as error:
-            cause = _cause(error)
-            if cause is None:
-                raise
+        except (EOFError, OSError, zlib.error, lzma.LZMAError, zstd_module().ZstdError) as error:
+            cause = f"its compressed bytes are {'cut off' if isinstance(error, EOFError) else 'damaged'}"
+            if isinstance(error, OSError) and error.errno is not None:  # gzip and bzip2 raise one without a number
+                cause = reason(error)
             raise BadInput(file, f"{cause}, somewhere after row {rows()}", code="cut-off") from None
         yield piece
-
-
-def _cause(error: Exception) -> str | None:
-    if isinstance(error, EOFError):
-        return "its compressed bytes are cut off"
-    if isinstance(error, zlib.error | gzip.BadGzipFile | lzma.LZMAError) or type(error).__name__ == "ZstdError":
-        return "its compressed bytes are damaged"
-    if isinstance(error, OSError):  # without a number: bzip2 has nothing else to raise
-        return "its compressed bytes are damaged" if error.errno is None else reason(error)
-    return None
 
 
 def refuse_known(file: str, first: bytes) -> None:
