@@ -5,7 +5,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Any, Protocol
+from typing import Protocol
 
 from panprivacy.brokers import NOT_YET, Broker, Hopeless, Messages, Unreachable
 from panprivacy.brokers.payloads import Payload, bodies_of
@@ -109,11 +109,19 @@ class BrokerConsumer:
                 self._look()
                 self._settle()
         except (Stopped, Hopeless) as stop:
-            self._stop(str(stop))
+            self.stopped = str(stop)
         except BaseException as error:  # its text could quote a message
             drop_frames(error)
-            self._stop(f"failed: {type(error).__name__}")
-        self._end()
+            self.stopped = f"failed: {type(error).__name__}"
+        if self.stopped is not None:
+            self._tell("stopped", self.stopped)
+        try:  # acknowledge the messages on disk, up to the first refusal, and disconnect
+            while self._in_flight and not self.stopped and first_refusal(self._in_flight[0][1]) is None:
+                self._acknowledge(self._in_flight.popleft()[0])
+        finally:
+            for messages, _ in self._in_flight:
+                messages.payloads.wipe()
+            self._broker.close()
 
     def _read(self) -> None:
         try:
@@ -135,34 +143,35 @@ class BrokerConsumer:
             self.lag = None if waiting is None else magnitude(waiting, _FEW)
 
     def _hand_over(self, messages: Messages, start: int, end: int) -> "list[Future[int]]":
+        """Hand messages to the counter, up to the first refusal."""
+        futures: list[Future[int]] = []
         try:
-            part = messages.payloads.part(start, end)
-            return [self._taken(body) for body in bodies_of(part, self._columns, self._payload)]
+            for body in bodies_of(messages.payloads.part(start, end), self._columns, self._payload):
+                try:
+                    futures.append(self._take(body))
+                except Refused:
+                    body.wipe()
+                    raise
         except Refused as refused:
-            return [_failed(refused)]
-
-    def _taken(self, body: Body) -> "Future[int]":
-        try:
-            return self._take(body)
-        except Refused as refused:
-            body.wipe()
-            return _failed(refused)
+            drop_frames(refused)
+            futures.append(Future())
+            futures[-1].set_exception(refused)
+        return futures
 
     def _settle(self) -> None:
         """Acknowledge the messages on disk; wait for them if the counter is too full for more."""
-        while self._in_flight and (self._is_full or all(each.done() for each in self._in_flight[0][1])):
+        while self._in_flight:
             messages, futures = self._in_flight[0]
+            bytes_ = sum(len(each.payloads.octets) for each, _ in self._in_flight)
+            is_full = len(self._in_flight) >= _AHEAD or (bytes_ >= _MOST and len(self._in_flight) > 1)
+            if not (is_full or all(each.done() for each in futures)):
+                return
             if first_refusal(futures) is not None:
                 self._count_again()
                 return
             self._seen_good = True
             self._in_flight.popleft()
             self._acknowledge(messages)
-
-    @property
-    def _is_full(self) -> bool:
-        bytes_ = sum(len(each.payloads.octets) for each, _ in self._in_flight)
-        return len(self._in_flight) >= _AHEAD or (bytes_ >= _MOST and len(self._in_flight) > 1)
 
     def _count_again(self) -> None:
         """Count all that is with the counter once more, one batch after the other."""
@@ -218,34 +227,10 @@ class BrokerConsumer:
             elif before != NOT_YET:
                 self._tell("reached", "it answers again")
 
-    def _stop(self, cause: str) -> None:
-        self.stopped = cause
-        self._tell("stopped", cause)
-
-    def _end(self) -> None:
-        """Acknowledge the messages on disk, up to the first refusal, and disconnect."""
-        try:
-            while self._in_flight and not self.stopped and first_refusal(self._in_flight[0][1]) is None:
-                self._acknowledge(self._in_flight.popleft()[0])
-        finally:
-            for messages, _ in self._in_flight:
-                messages.payloads.wipe()
-            self._broker.close()
-
 
 def first_refusal(futures: "list[Future[int]]") -> Refused | None:
     """Wait for all, and return the first refusal, if there is one."""
-    refusals = [future.exception() for future in futures]
-    for refusal in refusals:
-        if isinstance(refusal, Refused):
-            return refusal
-        if refusal is not None:
-            raise refusal
-    return None
-
-
-def _failed(refused: Refused) -> "Future[Any]":
-    drop_frames(refused)
-    future: Future[Any] = Future()
-    future.set_exception(refused)
-    return future
+    refusal = next(filter(None, [future.exception() for future in futures]), None)
+    if refusal is None or isinstance(refusal, Refused):
+        return refusal
+    raise refusal

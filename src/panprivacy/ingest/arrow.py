@@ -106,30 +106,17 @@ class Table(NamedTuple):
         return bytes(self.data[start + 4 : start + 4 + length]).decode()
 
 
-class Message(NamedTuple):
-    """One message: its kind, how many bytes of body follow it, and what it holds."""
-
-    kind: int
-    size: int
-    table: Table
-
-    @classmethod
-    def read(cls, metadata: memoryview) -> "Message":
-        """Read the metadata of a message."""
-        table = Table.root(metadata)
-        return cls(table.number(1, "<B"), table.number(3, "<q"), table)
-
-    @property
-    def header(self) -> Table:
-        """The schema or the record batch."""
-        return self.table.table(2)
+def read_message(metadata: memoryview) -> tuple[int, int, Table]:
+    """The kind of a message, how many bytes of body follow it, and the schema or record batch that it is."""
+    table = Table.root(metadata)
+    return table.number(1, "<B"), table.number(3, "<q"), table.table(2)
 
 
 _BROKEN = (struct.error, ValueError, LookupError, OverflowError, StopIteration)
 
 
-def _messages(octets: NDArray[np.uint8]) -> Iterator[tuple[Message, NDArray[np.uint8]] | None]:
-    """All messages, each with its body; None where a stream ends."""
+def _messages(octets: NDArray[np.uint8]) -> Iterator[tuple[int, Table, NDArray[np.uint8]] | None]:
+    """All messages: their kinds, what they are, and their bodies; None where a stream ends."""
     data, at = memoryview(octets.data), 0
     while at < len(data):
         mark, length = PREFIX.unpack_from(data, at)
@@ -141,11 +128,11 @@ def _messages(octets: NDArray[np.uint8]) -> Iterator[tuple[Message, NDArray[np.u
             at = start
             continue
         metadata = data[at + PREFIX.size : start]
-        message = Message.read(metadata)
-        if len(metadata) != length or not 0 <= message.size <= len(data) - start:
+        kind, size, header = read_message(metadata)
+        if len(metadata) != length or not 0 <= size <= len(data) - start:
             _refuse("this Arrow stream is cut off")
-        at = start + message.size
-        yield message, octets[start:at]
+        at = start + size
+        yield kind, header, octets[start:at]
 
 
 def _refuse(detail: str = _DAMAGED) -> NoReturn:
@@ -170,11 +157,11 @@ def integers_in_arrow(octets: NDArray[np.uint8], name: str) -> list[NDArray[Any]
             if each is None:
                 ended = True
                 continue
-            message, body = each
-            if message.kind == SCHEMA and dtype is None:
-                dtype = _integer_dtype(message.header, name)
-            elif message.kind == BATCH and dtype is not None:
-                found.append(_integers(message.header, body, dtype))
+            kind, header, body = each
+            if kind == SCHEMA and dtype is None:
+                dtype = _integer_dtype(header, name)
+            elif kind == BATCH and dtype is not None:
+                found.append(_integers(header, body, dtype))
             else:
                 return None
     except (Refused, *_BROKEN):
@@ -231,25 +218,18 @@ _MOST_COLUMNS = 10_000  # columns
 
 def check_arrow(octets: NDArray[np.uint8]) -> None:
     """Refuse a stream that Polars must not be given."""
+    columns: list[Table] | None = None
     try:
         with Scratch() as scratch:
-            _check(octets, scratch)
+            for kind, header, body in filter(None, _messages(octets)):
+                if kind == SCHEMA and columns is None:
+                    columns = _columns(header)
+                elif kind == BATCH and columns is not None:
+                    _Batch(header, body, scratch).check(columns)
+                else:
+                    _refuse("an Arrow stream is one schema and record batches; write dictionaries as plain text")
     except _BROKEN:
         _refuse()
-
-
-def _check(octets: NDArray[np.uint8], scratch: Scratch) -> None:
-    columns: list[Table] | None = None
-    for each in _messages(octets):
-        if each is None:
-            continue
-        message, body = each
-        if message.kind == SCHEMA and columns is None:
-            columns = _columns(message.header)
-        elif message.kind == BATCH and columns is not None:
-            _Batch(message.header, body, scratch).check(columns)
-        else:
-            _refuse("an Arrow stream is one schema and record batches; dictionaries are to be written as plain text")
 
 
 def _columns(schema: Table) -> list[Table]:
@@ -423,27 +403,25 @@ class ArrowStream(Stream):
         mark, length = PREFIX.unpack_from(self._rest)
         if mark != MARK or not 0 <= length <= _LARGEST_MESSAGE:
             raise struct.error
-        message, end = None, PREFIX.size + length
+        kind, end = None, PREFIX.size + length
         if length and len(self._rest) >= end:
-            message = Message.read(memoryview(bytes(self._rest[PREFIX.size : end])))
-            if message.kind == DICTIONARY:
+            kind, size, header = read_message(memoryview(bytes(self._rest[PREFIX.size : end])))
+            if kind == DICTIONARY:
                 # The entries of a dictionary would have to be kept until the stream ends, and they may be users.
                 raise _Fault("a column of this Arrow stream is a dictionary (Categorical, Enum); write plain text")
-            if not 0 <= message.size <= _LARGEST_MESSAGE:
-                raise _Fault(f"a record batch of this Arrow stream has {message.size:,} bytes; write smaller ones")
-            self._is_packed |= message.kind == BATCH and message.header.place(3) is not None
-            end += message.size
+            if not 0 <= size <= _LARGEST_MESSAGE:
+                raise _Fault(f"a record batch of this Arrow stream has {size:,} bytes; write smaller ones")
+            self._is_packed |= kind == BATCH and header.place(3) is not None
+            end += size
         if len(self._rest) < end:
             self._needed = end
             return b""
         taken = bytes(self._rest[:end])
         del self._rest[:end]
         self._needed = PREFIX.size
-        if message is None:  # the end of a stream; another may follow
-            return b""
-        if message.kind == SCHEMA:
+        if kind == SCHEMA:
             self._check(taken)
-        return b"" if message.kind == SCHEMA else taken
+        return b"" if kind in (None, SCHEMA) else taken  # after the end of a stream, another may follow
 
     def _check(self, schema: bytes) -> None:
         from polars.exceptions import PanicException, PolarsError

@@ -171,11 +171,7 @@ class ProblemType(Enum):
     layout = ("layout", 409, "These slots are of another layout: GET the counter's /layout, and gather them again.")
     retired = ("retired", 410, "This counter is retired: its releases can be read, and nothing else.")
     too_large = ("too-large", 413, "The body is larger than this service takes.")
-    content_type = (
-        "content-type",
-        415,
-        "Send Arrow IPC, NDJSON, CSV, JSON or slots, and say which in Content-Type.",
-    )
+    content_type = ("content-type", 415, "Send Arrow IPC, NDJSON, CSV, JSON or slots, and say which in Content-Type.")
     host = ("host", 421, "The service is not known by this name; if it is one of its own, add it to service.hosts.")
     headers = ("headers-too-large", 431, "The headers of the request are more, or longer, than this service takes.")
     rate = ("rate", 429, "Too many requests; wait as long as Retry-After says.")

@@ -41,7 +41,6 @@ _UNREADABLE = (ValueError, TypeError, OverflowError, RecursionError)
 _INTEGERS = "ids are integers, without quotes or leading zeros"
 _TEXTS = "ids are texts, or integers in digits"
 _ROW = "this row is malformed, or its id is not what ids are here: "
-_TWICE = "a key comes twice in an object"
 _SAFE_NAME = re.compile(r"[A-Za-z_][A-Za-z_.-]{0,39}")
 _MOST_NAMES = 20
 
@@ -227,8 +226,9 @@ def _check_lines(body: Body, columns: Columns, pause: Callable[[], None]) -> Non
             pause()
         try:
             row = json.loads(line, parse_float=Decimal, object_pairs_hook=once)
-        except _Repeated:
-            raise Refused(ProblemType.unreadable, _TWICE, row=number) from None
+        except Refused as refused:
+            refused.row = number
+            raise
         for name in columns.ids:
             value = value_of(name, row)
             if columns.kind is Kind.text:
@@ -237,18 +237,14 @@ def _check_lines(body: Body, columns: Columns, pause: Callable[[], None]) -> Non
                 raise Refused(ProblemType.unreadable, "an id is no integer, or too large for a float", row=number)
 
 
-class _Repeated(Exception):
-    """A key that is asked for comes twice in an object."""
-
-
 def _without_repeats(columns: Columns) -> Callable[[list[tuple[str, Any]]], dict[str, Any]]:
-    """A function that makes an object of its members, for `json.loads`; raises `_Repeated`."""
+    """A function that makes an object of its members, for `json.loads`, and refuses a wanted key that comes twice."""
     asked = {part for name in columns.names for part in (name, *name.split("."))}
 
     def once(members: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(members)
         if len(found) < len(members) and any(sum(key == name for key, _ in members) > 1 for name in asked):
-            raise _Repeated
+            raise Refused(ProblemType.unreadable, "a key comes twice in an object")
         return found
 
     return once
@@ -263,8 +259,6 @@ def _array(body: Body, columns: Columns) -> "pl.DataFrame":
         raise Refused(ProblemType.too_large, detail)
     try:
         found = json.loads(body.octets.tobytes(), object_pairs_hook=_without_repeats(columns))
-    except _Repeated:
-        raise Refused(ProblemType.unreadable, _TWICE) from None
     except (ValueError, RecursionError):
         raise Refused(ProblemType.unreadable, "the body is not JSON") from None
     if not isinstance(found, list) or not found:
