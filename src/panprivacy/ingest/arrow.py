@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panprivacy.ingest.batch import BadInput, Columns, ProblemType, Refused
-from panprivacy.ingest.columnar import overwrite_decoder, wanted
+from panprivacy.ingest.columnar import field_names, overwrite_decoder, wanted
 from panprivacy.ingest.streams import Stream
 from panprivacy.memory.scratch import Scratch
 
@@ -374,9 +374,8 @@ class ArrowStream(Stream):
         self._is_packed = False  # whether any record batch so far was compressed
 
     @property
-    def schema(self) -> "pl.Schema | None":
-        """The columns, once they are known."""
-        return _frame(self._schema).schema if self._schema and not self.broken else None
+    def names(self) -> list[str] | None:
+        return field_names(_frame(self._schema).schema) if self._schema else None
 
     def fault(self) -> BadInput:
         return BadInput(self._file, f"{self._fault}, somewhere after row {self.rows}")

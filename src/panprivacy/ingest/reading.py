@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from panprivacy.ingest.arrow import ArrowStream
 from panprivacy.ingest.batch import BadInput, Batch, Cause, Columns, Kind, shown_names
-from panprivacy.ingest.columnar import column_names, field_names, kind_of, read_columnar
+from panprivacy.ingest.columnar import column_names, kind_of, read_columnar
 from panprivacy.ingest.delimited import MERGED, ROUNDED, WHOLE, Layout, told_of
 from panprivacy.ingest.files import (
     ARROW_FILE,
@@ -40,7 +40,7 @@ from panprivacy.ingest.files import (
     refuse_known,
 )
 from panprivacy.ingest.streams import Stream, batches_of
-from panprivacy.ingest.text import Text, first_names, layout_of
+from panprivacy.ingest.text import Text, layout_of
 from panprivacy.urls import scheme_of
 
 if TYPE_CHECKING:
@@ -242,28 +242,19 @@ def read(
     `format_` is what the files are, where their names do not tell; `layout` is how CSV files are written. Anything
     wrong with a file or a row is a `BadInput` that names it.
     """
-    for file in files:
-        for batch in _partitioned(file, columns, format_, layout):
-            if columns.kind is None:  # from now on, ids are what they were in the first file
-                columns = replace(columns, kind=kind_of(batch.rows[columns.ids[0]].dtype))
-            yield batch
-            del batch  # a batch that is counted is not kept while the next one is waited for
-
-
-def _partitioned(file: str, columns: Columns, asked: Format | None, layout: Layout | None) -> Iterator[Batch]:
-    """The batches of a file, with the columns that the directories of its path stand for (``day=2026-01-05/``)."""
-    given = partitions(file)
-    roles = {role: name for role in ("action", "time", "category") if (name := getattr(columns, role)) in given}
-    if not roles:
-        yield from _batches(file, columns, asked, layout)
-        return
     import polars as pl
 
-    left_out: dict[str, Any] = dict.fromkeys(roles)
-    for batch in _batches(file, replace(columns, **left_out), asked, layout):
+    for file in files:
+        # Directories of its path stand for columns (``day=2026-01-05/``).
+        given = partitions(file)
+        roles = {role: name for role in ("action", "time", "category") if (name := getattr(columns, role)) in given}
         added = [pl.lit(given[name]).alias(name) for name in roles.values()]
-        yield replace(batch, rows=batch.rows.with_columns(added))
-        del batch
+        left_out: dict[str, Any] = dict.fromkeys(roles)
+        for batch in _batches(file, replace(columns, **left_out), format_, layout):
+            if columns.kind is None:  # from now on, ids are what they were in the first file
+                columns = replace(columns, kind=kind_of(batch.rows[columns.ids[0]].dtype))
+            yield replace(batch, rows=batch.rows.with_columns(added)) if added else batch
+            del batch  # a batch that is counted is not kept while the next one is waited for
 
 
 def _batches(file: str, columns: Columns, asked: Format | None, layout: Layout | None) -> Iterator[Batch]:
@@ -288,25 +279,25 @@ def columns_told(file: str, asked: Format | None, layout: Layout) -> Cause | Non
     if file == STDIN or is_pipe(file):
         return None
     format_ = format_of(file, asked)
-    names = _names(file, format_, layout_of(format_, layout))
+    names = _names(file, format_, layout)
     return told_of(names, layout) if format_ in (Format.csv, Format.tsv) else Cause(f"it has {shown_names(names)}")
 
 
 def _names(file: str, format_: Format, layout: Layout) -> list[str]:
     """The names of the columns of a file."""
-    if format_ not in _COLUMNAR:
-        return first_names(file, format_, layout)
-    if not is_streamed(file, format_):
+    if format_ in _COLUMNAR and not is_streamed(file, format_):
         return column_names(file, format_)
-    stream = ArrowStream(file, Columns(()))
     with opened(file) as (_, unpacked):
-        for piece in pieces(file, unpacked):
+        come = pieces(file, unpacked)
+        piece = next(come)
+        stream = stream_of(file, piece, Columns((), Kind.text), format_, layout, piped=False)
+        while True:
             stream.block(piece, last=not piece)
             if stream.broken:
                 raise stream.fault()
-            if stream.schema is not None:
-                break
-    return field_names(stream.schema or {})
+            if stream.names is not None:
+                return stream.names
+            piece = next(come)
 
 
 def read_ids(
@@ -338,11 +329,11 @@ def read_ids(
         return _typed(lines)
     format_ = format_of(file)
     columnar = format_ in _COLUMNAR
-    layout = layout_of(format_, None)
+    layout = Layout()
     names = _names(file, format_, layout)
     if format_ is Format.csv and len(names) == 1 and (other := next((each for each in ";\t|" if each in names[0]), "")):
         layout = Layout(separator=other)
-        names = first_names(file, format_, layout)
+        names = _names(file, format_, layout)
     if column is None and len(names) != 1:
         raise BadInput(
             file, f"which column holds the ids? {_HOW_TO_SAY}; it has {shown_names(names)}", code="which-column"

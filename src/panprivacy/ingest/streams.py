@@ -23,6 +23,11 @@ class Stream(ABC):
         self.broken = False
         """Whether nothing can be read from here on; `fault` says why, once the rows before are read."""
 
+    @property
+    @abstractmethod
+    def names(self) -> list[str] | None:
+        """What the columns are called, once that is known."""
+
     @abstractmethod
     def block(self, piece: bytes, last: bool = False) -> bytes:
         """Take a piece; give back the whole rows that are there now, or nothing."""

@@ -11,17 +11,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from panprivacy.ingest.batch import BadInput, Cause, Columns, Kind
-from panprivacy.ingest.delimited import (
-    MERGED,
-    Cutter,
-    Delimited,
-    Layout,
-    check_first,
-    is_padded,
-    record_ends,
-    split_row,
-)
-from panprivacy.ingest.files import BLOCK, NOT_UTF8, Format, is_utf8, opened, pieces, refuse_known
+from panprivacy.ingest.delimited import MERGED, Cutter, Delimited, Layout, is_padded, record_ends
+from panprivacy.ingest.files import NOT_UTF8, Format, is_utf8, refuse_known
 from panprivacy.ingest.streams import Stream
 
 if TYPE_CHECKING:
@@ -43,9 +34,10 @@ class JsonLines:
     def __init__(self, file: str, columns: Columns, first_block: bytes) -> None:
         self._columns = columns
         first = next(_objects(first_block), {})
+        self.names = list(_keys(first))
         if first and not any(_leads_somewhere(_path(name, first), first) for name in columns.names):
             # Keys may come and go from line to line; where not even one is known, the name is wrong.
-            columns.check_names(file, list(_keys(first)))
+            columns.check_names(file, self.names)
         paths = {name: _inside(name) for name in columns.names}
         for name, path in paths.items():
             if any(path == other[: len(path)] for other in paths.values() if other != path):
@@ -233,6 +225,10 @@ class Text(Stream):
         self._begun = False
         self._waiting: list[bytes] = []  # the header, until a row has come; blank lines, until a row comes after them
 
+    @property
+    def names(self) -> list[str] | None:
+        return None if self._parser is None else self._parser.names
+
     def block(self, piece: bytes, last: bool = False) -> bytes:
         if not self._begun:
             refuse_known(self._file, piece)
@@ -306,15 +302,3 @@ def layout_of(format_: Format, asked: Layout | None) -> Layout:
     """How a file of text is written, unless it was said."""
     layout = asked or Layout()
     return replace(layout, separator="\t") if format_ is Format.tsv else layout
-
-
-def first_names(file: str, format_: Format, layout: Layout) -> list[str]:
-    """What the columns are called, or the keys of the first object."""
-    with opened(file) as (_, unpacked):
-        first = next(pieces(file, unpacked, size=BLOCK))
-    refuse_known(file, first)
-    block = first[: record_ends(first, quotes=format_ is not Format.ndjson, most=1)[0]]
-    if format_ is Format.ndjson:
-        return list(_keys(_object(block) or {}))
-    check_first(file, block)
-    return split_row(block, layout.separator)
