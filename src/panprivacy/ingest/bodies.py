@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 
 from panprivacy.ingest.arrow import ArrowStream, check_arrow, integers_in_arrow
 from panprivacy.ingest.batch import BadInput, Batch, Columns, Kind, ProblemType, Refused
-from panprivacy.ingest.delimited import Layout
 from panprivacy.ingest.files import ARROW_FILE, PIECE, Format
 from panprivacy.ingest.ndjson_kernels import integers_in_lines
 from panprivacy.ingest.streams import Stream, batches_of
@@ -154,7 +153,7 @@ def _streamed(body: Body, columns: Columns, pause: Callable[[], None]) -> "pl.Da
 
     stream: Stream = ArrowStream(NAME, columns)
     if body.content_type is not ContentType.arrow:
-        stream = Text(NAME, columns, _FORMATS[body.content_type], Layout(), piped=True, longest=_LONGEST_ROW)
+        stream = Text(NAME, columns, _FORMATS[body.content_type], piped=True, longest=_LONGEST_ROW)
     elif bytes(body.octets[: len(ARROW_FILE)]) == ARROW_FILE:
         raise Refused(ProblemType.unreadable, "this is an Arrow file; send an IPC stream")
     else:

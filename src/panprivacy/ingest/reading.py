@@ -40,7 +40,7 @@ from panprivacy.ingest.files import (
     refuse_known,
 )
 from panprivacy.ingest.streams import Stream, batches_of
-from panprivacy.ingest.text import Text, layout_of
+from panprivacy.ingest.text import Text
 from panprivacy.urls import scheme_of
 
 if TYPE_CHECKING:
@@ -61,19 +61,16 @@ _WORKERS = 2  # threads that parse blocks of text
 def stream_of(
     name: str, first: bytes, columns: Columns, asked: Format | None, layout: Layout | None, *, piped: bool
 ) -> Stream:
-    """The reader of what begins with these bytes; `asked` is what it is, if that is known."""
-    if not piped and asked is not Format.arrow:
-        assert asked is not None
-        return Text(name, columns, asked, layout_of(asked, layout))
+    """The reader of what begins with these bytes; `asked` is what it is, if that is known: of a pipe it may not be."""
     for magic, cause in _REFUSED.items():
-        if first.startswith(magic):
+        if piped and first.startswith(magic):
             raise BadInput(name, cause, code="cannot-be-piped")
-    if first.startswith(ARROW_STREAM):
+    if (piped or asked is Format.arrow) and first.startswith(ARROW_STREAM):
         return ArrowStream(name, columns)
     if asked is Format.arrow:
         raise BadInput(name, "this does not begin like an Arrow stream", code="other-format")
     format_ = asked or (Format.ndjson if first.lstrip()[:1] == b"{" else Format.csv)
-    return Text(name, columns, format_, layout_of(format_, layout), piped=True)
+    return Text(name, columns, format_, layout, piped=piped)
 
 
 def _refuse_parquet(name: str, asked: Format | None) -> None:
@@ -92,10 +89,8 @@ def _read_once(file: str, columns: Columns, asked: Format | None, layout: Layout
 
     with opened(file) as (raw, unpacked), ThreadPoolExecutor(_WORKERS) as pool:
         come = pieces(file, unpacked, lambda: made[0].rows if made else 0)
-        yield from filter(
-            None,
-            batches_of(come, begin, lambda *work: pool.submit(*work).result, ahead=_WORKERS, position=raw.tell),
-        )
+        batches = batches_of(come, begin, lambda *work: pool.submit(*work).result, ahead=_WORKERS, position=raw.tell)
+        yield from filter(None, batches)
 
 
 class SignalTimer:
@@ -120,13 +115,8 @@ class SignalTimer:
         self._woken.setblocking(False)
         self._old_waker = signal.set_wakeup_fd(self._waker.fileno(), warn_on_full_buffer=False)
         self._old: dict[int, Any] = {
-            number: signal.signal(number, handler)
-            for number, handler in (
-                (signal.SIGUSR1, self._ask),
-                (signal.SIGINT, self._end),
-                (signal.SIGTERM, self._end),
-                (signal.SIGHUP, self._end),
-            )
+            number: signal.signal(number, self._note)
+            for number in (signal.SIGUSR1, signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
             if signal.getsignal(number) != signal.SIG_IGN or number == signal.SIGUSR1  # nohup ignores SIGHUP
         }
         return self
@@ -138,11 +128,11 @@ class SignalTimer:
         self._woken.close()
         self._waker.close()
 
-    def _ask(self, _number: int, _frame: FrameType | None) -> None:
-        self._asked += 1
-
-    def _end(self, _number: int, _frame: FrameType | None) -> None:
-        self.over = True
+    def _note(self, number: int, _frame: FrameType | None) -> None:
+        if number == signal.SIGUSR1:
+            self._asked += 1
+        else:
+            self.over = True
 
     def wait(self, handle: int, *, at_most: float | None = None) -> bool:
         """Wait until there is input, the bell rings, or a time is over; tell whether there is input."""

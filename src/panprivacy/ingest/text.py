@@ -213,13 +213,15 @@ class Text(Stream):
         file: str,
         columns: Columns,
         format_: Format,
-        layout: Layout,
+        layout: Layout | None = None,
         *,
         piped: bool = False,
         longest: int | None = None,
     ) -> None:
         super().__init__(file, columns)
-        self._format, self._layout, self._piped = format_, layout, piped
+        self._format, self._layout, self._piped = format_, layout or Layout(), piped
+        if format_ is Format.tsv:
+            self._layout = replace(self._layout, separator="\t")
         self._cutter = Cutter(format_ is not Format.ndjson, longest)
         self._parser: Delimited | JsonLines | None = None
         self._begun = False
@@ -296,9 +298,3 @@ class Text(Stream):
         except (pl.exceptions.PolarsError, pl.exceptions.PanicException, ValueError):
             return False
         return True
-
-
-def layout_of(format_: Format, asked: Layout | None) -> Layout:
-    """How a file of text is written, unless it was said."""
-    layout = asked or Layout()
-    return replace(layout, separator="\t") if format_ is Format.tsv else layout
