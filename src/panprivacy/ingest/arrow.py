@@ -14,7 +14,7 @@ some whole batches at a time.
 import io
 import struct
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,14 +79,9 @@ class Table(NamedTuple):
 
     def tables(self, field: int) -> "list[Table]":
         """The tables of a list; none if there is no list."""
-        if self.place(field) is None:
-            return []
-        start = self.below(field)
-        (count,) = struct.unpack_from("<I", self.data, start)
-        if start + 4 + 4 * count > len(self.data):
-            raise struct.error
-        places = range(start + 4, start + 4 + 4 * count, 4)
-        return [Table(self.data, place + struct.unpack_from("<I", self.data, place)[0]) for place in places]
+        offsets = self.structs(field, "<I")
+        start = self.below(field) + 4 if offsets else 0
+        return [Table(self.data, start + 4 * i + offset) for i, (offset,) in enumerate(offsets)]
 
     def structs(self, field: int, form: str) -> list[tuple[Any, ...]]:
         """The structs of a list, each with this format; none if there is no list."""
@@ -120,8 +115,7 @@ def _messages(octets: NDArray[np.uint8]) -> Iterator[tuple[int, Table, NDArray[n
     data, at = memoryview(octets.data), 0
     while at < len(data):
         mark, length = PREFIX.unpack_from(data, at)
-        if mark != MARK or length < 0:
-            _refuse()
+        _require(mark == MARK and length >= 0)
         start = at + PREFIX.size + length
         if not length:
             yield None
@@ -129,14 +123,14 @@ def _messages(octets: NDArray[np.uint8]) -> Iterator[tuple[int, Table, NDArray[n
             continue
         metadata = data[at + PREFIX.size : start]
         kind, size, header = read_message(metadata)
-        if len(metadata) != length or not 0 <= size <= len(data) - start:
-            _refuse("this Arrow stream is cut off")
+        _require(len(metadata) == length and 0 <= size <= len(data) - start, "this Arrow stream is cut off")
         at = start + size
         yield kind, header, octets[start:at]
 
 
-def _refuse(detail: str = _DAMAGED) -> NoReturn:
-    raise Refused(ProblemType.unreadable, detail) from None
+def _require(holds: bool, detail: str = _DAMAGED) -> None:
+    if not holds:
+        raise Refused(ProblemType.unreadable, detail)
 
 
 # --- Plain integers: one column, without missing values, not compressed ---------------------------------------------
@@ -224,27 +218,23 @@ def check_arrow(octets: NDArray[np.uint8]) -> None:
             for kind, header, body in filter(None, _messages(octets)):
                 if kind == SCHEMA and columns is None:
                     columns = _columns(header)
-                elif kind == BATCH and columns is not None:
-                    _Batch(header, body, scratch).check(columns)
                 else:
-                    _refuse("an Arrow stream is one schema and record batches; write dictionaries as plain text")
+                    cause = "an Arrow stream is one schema and record batches; write dictionaries as plain text"
+                    _require(kind == BATCH and columns is not None, cause)
+                    _Batch(header, body, scratch).check(columns or [])
     except _BROKEN:
-        _refuse()
+        raise Refused(ProblemType.unreadable, _DAMAGED) from None
 
 
 def _columns(schema: Table) -> list[Table]:
     columns = schema.tables(1)
-    if schema.number(0, "<h"):
-        _refuse("numbers of this Arrow stream are big-endian")
-    left = _MOST_COLUMNS
-    level = columns
+    _require(not schema.number(0, "<h"), "numbers of this Arrow stream are big-endian")
+    left, level = _MOST_COLUMNS, columns
     for _ in range(_DEEPEST):
         left -= len(level)
-        if left < 0:
-            _refuse("this Arrow stream has too many columns")
+        _require(left >= 0, "this Arrow stream has too many columns")
         level = [child for column in level for child in column.tables(5)]
-    if level:
-        _refuse("this Arrow stream has columns in columns in columns")
+    _require(not level, "this Arrow stream has columns in columns in columns")
     return columns
 
 
@@ -262,54 +252,41 @@ class _Batch:
 
     def check(self, columns: list[Table]) -> None:
         for column in columns:
-            if self._column(column) != self._rows:
-                _refuse()
-        if any(next(rest, None) is not None for rest in (self._nodes, self._buffers, self._shown)):
-            _refuse()
+            _require(self._column(column) == self._rows)
+        _require(all(next(rest, None) is None for rest in (self._nodes, self._buffers, self._shown)))
 
     def _column(self, column: Table) -> int:
         """Check the next column, and those in it; returns how many values it has."""
         rows, missing = next(self._nodes)
-        if not (0 <= missing <= rows <= 8 * len(self._body)) or column.place(4) is not None:  # a dictionary
-            _refuse()
+        _require(0 <= missing <= rows <= 8 * len(self._body) and column.place(4) is None)  # no dictionary
         kind, children = column.number(2, "<B"), column.tables(5)
         if kind == _NULL:
             return int(rows)
         valid = self._buffer()
-        if missing and 8 * len(valid) < rows:
-            _refuse()
+        _require(not missing or 8 * len(valid) >= rows)
         if kind in _OFFSETS:
             last = self._last_offset(rows, np.dtype(_OFFSETS[kind]))
-            within = self._children(children, 1)[0] if kind in (_LIST, _LARGE_LIST) else len(self._buffer())
-            if last > within:
-                _refuse()
+            _require(len(children) == (kind in (_LIST, _LARGE_LIST)))
+            _require(last <= (self._column(children[0]) if children else len(self._buffer())))
         elif kind in (_BINARY_VIEW, _TEXT_VIEW):
             self._views(rows)
         elif kind == _STRUCT:
-            if any(length != rows for length in self._children(children, len(children))):
-                _refuse()
+            _require(all(self._column(child) == rows for child in children))
         else:
             self._numbers(rows, kind, column)
         return int(rows)
 
     def _numbers(self, rows: int, kind: int, column: Table) -> None:
         values = self._buffer()
-        if 8 * len(values) < rows * _bits(kind, column):
-            _refuse()
+        _require(8 * len(values) >= rows * _bits(kind, column))
         if (kind, column.table(3).number(0, "<h", kind == _DATE)) in _COARSE_TIMES and rows:
             times = np.frombuffer(values, "<i8", rows)
-            if self._scratch.own((times > _LATEST) | (times < -_LATEST)).any():
-                _refuse("a time of this Arrow stream is thousands of years away")
-
-    def _children(self, children: list[Table], count: int) -> list[int]:
-        if len(children) != count:
-            _refuse()
-        return [self._column(child) for child in children]
+            near = self._scratch.own((times <= _LATEST) & (times >= -_LATEST)).all()
+            _require(bool(near), "a time of this Arrow stream is thousands of years away")
 
     def _buffer(self) -> NDArray[np.uint8]:
         start, size = next(self._buffers)
-        if not 0 <= start <= start + size <= len(self._body):
-            _refuse()
+        _require(0 <= start <= start + size <= len(self._body))
         return self._body[start : start + size]
 
     def _last_offset(self, rows: int, dtype: np.dtype[Any]) -> int:
@@ -318,37 +295,29 @@ class _Batch:
         if not rows:
             return 0
         offsets = np.frombuffer(buffer, dtype, rows + 1)
-        if offsets[0] < 0 or self._scratch.own(offsets[1:] < offsets[:-1]).any():
-            _refuse()
+        _require(offsets[0] >= 0 and not self._scratch.own(offsets[1:] < offsets[:-1]).any())
         return int(offsets[-1])
 
     def _views(self, rows: int) -> None:
         views = np.frombuffer(self._buffer(), _VIEW, rows) if rows else np.empty(0, _VIEW)
         (count,) = next(self._shown)
-        if not 0 <= count <= len(self._body):
-            _refuse()
+        _require(0 <= count <= len(self._body))
         sizes = np.array([len(self._buffer()) for _ in range(count)], dtype=np.int64)
         own = self._scratch.own
         lengths = own(views["length"].astype(np.int64))
         far = own(lengths > _INLINE)
         which, begin, lengths_far = (own(column[far]) for column in (views["buffer"], views["offset"], lengths))
-        if (
-            own(lengths < 0).any()
-            or own((which < 0) | (which >= count)).any()
-            or own(begin < 0).any()
-            or own(own(begin + lengths_far) > own(sizes[which])).any()
-        ):
-            _refuse()
-        if lengths.sum() > _UNFOLDED * max(len(self._body), 1):
-            _refuse("texts of this Arrow stream share their bytes too often: write it as plain text, not as views")
+        _require(not (own(lengths < 0).any() or own(begin < 0).any() or own((which < 0) | (which >= count)).any()))
+        _require(not own(own(begin + lengths_far) > own(sizes[which])).any())
+        cause = "texts of this Arrow stream share their bytes too often: write it as plain text, not as views"
+        _require(int(lengths.sum()) <= _UNFOLDED * max(len(self._body), 1), cause)
 
 
 def _bits(kind: int, column: Table) -> int:
     """How many bits a value of a column takes."""
     if kind in _PLAIN_BITS:
         return _PLAIN_BITS[kind]
-    if kind not in _TOLD_BITS:
-        _refuse("this Arrow stream has a column of a type that is not taken")
+    _require(kind in _TOLD_BITS, "this Arrow stream has a column of a type that is not taken")
     field, form, default, known = _TOLD_BITS[kind]
     return known[column.table(3).number(field, form, default)]
 
