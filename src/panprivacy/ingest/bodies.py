@@ -35,7 +35,7 @@ _LONGEST_ARRAY = 2**20  # bytes of a JSON array: as Python's objects it takes up
 _LONGEST_ROW = 2**20  # bytes of a row: the rows of a block that cannot be read become Python's objects, too
 _CONVERTED_TEXT = r"^(true|false|[\[{].*|-?[0-9]+(\.[0-9]+([eE].*)?|[eE].*)|[0-9-]{19,}|.*(inf|NaN))$"
 _LINES = 1000  # that are read one by one between pauses
-_UNREADABLE = (ValueError, TypeError, OverflowError, RecursionError)
+_UNREADABLE = (ValueError, TypeError, AttributeError, OverflowError, RecursionError)
 
 _INTEGERS = "ids are integers, without quotes or leading zeros"
 _TEXTS = "ids are texts, or integers in digits"
@@ -109,21 +109,14 @@ def refusal(error: BadInput, columns: Columns) -> Refused:
     elif error.code == "id-type":
         detail = ids
     elif type_ is ProblemType.no_column:
-        detail = _missing_column(error, columns)
+        # The first row of a CSV body without a header is taken for names. So names are told only where ids are integers
+        # and no name has a digit, and only if they are few: otherwise a sender could have anything repeated.
+        few = columns.kind is Kind.integers and 0 < len(error.has) <= _MOST_NAMES
+        there = f"; there are {', '.join(error.has)}" if few and all(map(_SAFE_NAME.fullmatch, error.has)) else ""
+        detail = f"there is no column {error.lacks}{there}"
     elif type_ is ProblemType.unreadable and error.row is not None:
         detail = _ROW + ids
     return Refused(type_, detail, row=error.row)
-
-
-def _missing_column(error: BadInput, columns: Columns) -> str:
-    """Name the column that is missing, and the present ones if none of them can be an id.
-
-    The first row of a CSV body without a header is taken for names. So names are told only where ids are integers and
-    no name has a digit, and only if they are few: otherwise a sender could have anything repeated.
-    """
-    safe = columns.kind is Kind.integers and len(error.has) <= _MOST_NAMES and all(map(_SAFE_NAME.fullmatch, error.has))
-    there = f"; there are {', '.join(error.has)}" if safe and error.has else ""
-    return f"there is no column {error.lacks}{there}"
 
 
 def rows_of_body(

@@ -42,13 +42,13 @@ ARROW_STREAM = b"\xff\xff\xff\xff"  # what each of its messages begins with
 NOT_UTF8 = "not UTF-8; convert it, for example with iconv -f latin1 -t utf-8"
 
 _UTF16 = "UTF-16, not UTF-8; convert it, for example with iconv -f utf-16 -t utf-8"
-_KNOWN = {
-    b"\xff\xfe": _UTF16,
-    b"\xfe\xff": _UTF16,
-    PARQUET: "a Parquet file",
-    ARROW_FILE: "an Arrow file",
-    ARROW_STREAM: "an Arrow stream",
-    b"PK\x03\x04": "a zip archive or a spreadsheet; unpack it, or save it as CSV",
+_KNOWN = {  # first bytes: what they are, and the format to ask for
+    b"\xff\xfe": (_UTF16, ""),
+    b"\xfe\xff": (_UTF16, ""),
+    PARQUET: ("a Parquet file", "parquet"),
+    ARROW_FILE: ("an Arrow file", "arrow"),
+    ARROW_STREAM: ("an Arrow stream", "arrow"),
+    b"PK\x03\x04": ("a zip archive or a spreadsheet; unpack it, or save it as CSV", ""),
 }
 
 
@@ -101,7 +101,7 @@ def expand(given: Sequence[str], storage_options: Mapping[str, Any] | None = Non
 
 
 def _meant(given: str, storage_options: Mapping[str, Any] | None) -> Sequence[str]:
-    """The files that one argument stands for."""
+    """The files that one argument stands for; one that cannot be opened is refused before anything is read."""
     if _is_url(given):
         return find_remote(given, storage_options)
     pattern = local_path(given)
@@ -117,7 +117,14 @@ def _meant(given: str, storage_options: Mapping[str, Any] | None) -> Sequence[st
     if not found:
         raise BadInput(pattern, none, code="no-file")
     for file in found:
-        _check_readable(file)
+        if is_pipe(file):
+            continue  # opening and closing it would end the process that writes to it
+        try:
+            empty = not first_bytes(file)
+        except OSError as error:
+            raise BadInput(file, reason(error), code="cannot-be-opened") from None
+        if empty:
+            raise BadInput(file, "the file is empty", code="empty-file")
     return found
 
 
@@ -142,18 +149,6 @@ def partitions(file: str) -> dict[str, str]:
     """
     parts = (part.partition("=") for part in PurePath(file).parts[:-1] if "=" in part)
     return {unquote(name): unquote(value) for name, _, value in parts}
-
-
-def _check_readable(file: str) -> None:
-    """Refuse what cannot be opened before anything has been read."""
-    if is_pipe(file):
-        return  # opening and closing it would end the process that writes to it
-    try:
-        empty = not first_bytes(file)
-    except OSError as error:
-        raise BadInput(file, reason(error), code="cannot-be-opened") from None
-    if empty:
-        raise BadInput(file, "the file is empty", code="empty-file")
 
 
 def is_pipe(file: str) -> bool:
@@ -192,12 +187,11 @@ def format_of(file: str, asked: Format | None = None) -> Format:
     if is_pipe(file):
         cause = "is a pipe, and cannot be read twice; write it to a file, and name that"
         raise BadInput(file, cause, code="not-a-file")
-    magic = first_bytes(file)
-    if magic.startswith(PARQUET):
-        return Format.parquet
-    if magic.startswith((ARROW_FILE, ARROW_STREAM)):
-        return Format.arrow
-    refuse_known(file, magic)
+    first = first_bytes(file)
+    for magic, (_, format_) in _KNOWN.items():
+        if format_ and first.startswith(magic):
+            return Format(format_)
+    refuse_known(file, first)
     hints = (Hint("format", " or ".join(Format)),)
     raise BadInput(file, "its name does not tell what it is", hints=hints, code="unknown-format")
 
@@ -270,13 +264,13 @@ def zstd_module() -> Any:
     return zstd
 
 
-def pieces(file: str, unpacked: Readable, rows: Callable[[], int] = int, *, size: int | None = None) -> Iterator[bytes]:
+def pieces(file: str, unpacked: Readable, rows: Callable[[], int] = int) -> Iterator[bytes]:
     """Yield pieces until the end, and there an empty piece, which tells the reader to finish.
 
-    `rows` tells how many rows have been read when something goes wrong. Unless their size is given, pieces are short in
-    a process that must not keep any of them.
+    `rows` tells how many rows have been read when something goes wrong. Pieces are short in a process that must not
+    keep any of them.
     """
-    piece, size = b".", size or (PIECE if polars_overwrites() else BLOCK)
+    piece, size = b".", PIECE if polars_overwrites() else BLOCK
     while piece:
         try:
             piece = unpacked.read(size)
@@ -296,12 +290,10 @@ def refuse_known(file: str, first: bytes) -> None:
         ...
     panprivacy.ingest.batch.BadInput: visits.csv: this is a Parquet file
     """
-    for magic, what in _KNOWN.items():
+    for magic, (what, format_) in _KNOWN.items():
         if first.startswith(magic):
-            hint = {PARQUET: "parquet", ARROW_FILE: "arrow", ARROW_STREAM: "arrow"}.get(magic)
-            raise BadInput(
-                file, f"this is {what}", hints=() if hint is None else (Hint("format", hint),), code="other-format"
-            )
+            hints = (Hint("format", format_),) if format_ else ()
+            raise BadInput(file, f"this is {what}", hints=hints, code="other-format")
 
 
 def is_utf8(row: bytes) -> bool:

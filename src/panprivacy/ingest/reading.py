@@ -257,9 +257,6 @@ def _batches(file: str, columns: Columns, asked: Format | None, layout: Layout |
     return _read_once(file, columns, format_, layout)
 
 
-_HOW_TO_SAY = "Say FILE:COLUMN in a command, column= in Python"
-
-
 def columns_told(file: str, asked: Format | None, layout: Layout) -> Cause | None:
     """What can be said of the columns of a file: nothing of a pipe, which has to be read to tell.
 
@@ -309,34 +306,31 @@ def read_ids(
     file = found[0]
     if PurePath(file).suffix == ".txt":
         if column is not None:
-            raise BadInput(
-                file, f"a .txt file has one id a line and no columns, so no column {column!r}", code="no-columns"
-            )
+            cause = f"a .txt file has one id a line and no columns, so no column {column!r}"
+            raise BadInput(file, cause, code="no-columns")
         lines = pl.Series(_lines(file), dtype=pl.String)
         rounded = lines.str.contains(ROUNDED).arg_true()
         if len(rounded):
             raise BadInput(file, f"{what} {lines[rounded[0]]!r} {MERGED}", rounded[0] + 1, code="float-id")
         return _typed(lines)
-    format_ = format_of(file)
-    columnar = format_ in _COLUMNAR
-    layout = Layout()
+    format_, layout = format_of(file), Layout()
     names = _names(file, format_, layout)
     if format_ is Format.csv and len(names) == 1 and (other := next((each for each in ";\t|" if each in names[0]), "")):
         layout = Layout(separator=other)
         names = _names(file, format_, layout)
     if column is None and len(names) != 1:
-        raise BadInput(
-            file, f"which column holds the ids? {_HOW_TO_SAY}; it has {shown_names(names)}", code="which-column"
-        )
+        cause = f"which column holds the ids? Say FILE:COLUMN, in Python column=; it has {shown_names(names)}"
+        raise BadInput(file, cause, code="which-column")
     name = column if column is not None else names[0]
     if format_ is not Format.ndjson:  # whose keys may come and go
         Columns((name,)).check_names(file, names)
-    kind = None if columnar or format_ is Format.ndjson else Kind.text
-    parts = [batch.rows[name] for batch in read([file], Columns((name,), kind), format_=format_, layout=layout)]
+    delimited = format_ in (Format.csv, Format.tsv)
+    columns = Columns((name,), Kind.text if delimited else None)
+    parts = [batch.rows[name] for batch in read([file], columns, format_=format_, layout=layout)]
     ids = pl.concat(parts) if parts else pl.Series(name, [], dtype=pl.String)
     if ids.null_count():
         raise BadInput(file, f"the {what} is missing", (ids.is_null().arg_true()[0]) + 1, code="missing-id")
-    return ids if columnar or format_ is Format.ndjson else _typed(ids)
+    return _typed(ids) if delimited else ids
 
 
 def _lines(file: str) -> list[str]:
