@@ -5,6 +5,7 @@ rows at a time, of Parquet the wanted columns only. Polars reads a file, so thes
 (``memfd_create``) that is as long as the real one and has holes for all that was not asked for.
 """
 
+import io
 import os
 import re
 import struct
@@ -300,7 +301,7 @@ class _Compact:
     """A reader of Thrift's compact protocol: structs become dictionaries by the numbers of their fields."""
 
     def __init__(self, data: bytes) -> None:
-        self._data, self._at = data, 0
+        self._read = io.BytesIO(data).read
 
     def struct(self) -> dict[int, Any]:
         fields: dict[int, Any] = {}
@@ -321,34 +322,25 @@ class _Compact:
         if kind == 8:
             return self._take(self._unsigned())
         if kind in (9, 10):
-            return self._list()
+            head = self._byte()
+            count = head >> 4 if head >> 4 != 15 else self._unsigned()
+            return [self._value(head & 15) for _ in range(count)]
         if kind == 12:
             return self.struct()
         raise ValueError
 
-    def _list(self) -> list[Any]:
-        head = self._byte()
-        count = head >> 4 if head >> 4 != 15 else self._unsigned()
-        return [self._value(head & 15) for _ in range(count)]
-
     def _byte(self) -> int:
-        self._at += 1
-        return self._data[self._at - 1]
+        return self._take(1)[0]
 
     def _take(self, size: int) -> bytes:
-        self._at += size
-        if self._at > len(self._data):
+        found = self._read(size)
+        if len(found) != size:
             raise LookupError
-        return self._data[self._at - size : self._at]
+        return found
 
     def _unsigned(self) -> int:
-        number = shift = 0
-        while True:
-            octet = self._byte()
-            number |= (octet & 127) << shift
-            shift += 7
-            if octet < 128:
-                return number
+        octet = self._byte()
+        return octet & 127 | (self._unsigned() << 7 if octet > 127 else 0)
 
     def _signed(self) -> int:
         number = self._unsigned()

@@ -8,7 +8,8 @@ import json
 from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from functools import reduce
+from typing import TYPE_CHECKING, Any
 
 from panprivacy.ingest.batch import BadInput, Cause, Columns, Kind
 from panprivacy.ingest.delimited import MERGED, Cutter, Delimited, Layout, is_padded, record_ends
@@ -21,9 +22,6 @@ if TYPE_CHECKING:
 EXACT = 2**53
 """From which on a float stands for several integers."""
 
-Path: TypeAlias = tuple[str, ...]
-"""The keys that lead to a value, from the outside in."""
-
 
 class JsonLines:
     """Parses blocks of one NDJSON file. A key that is not there is a missing value."""
@@ -35,17 +33,13 @@ class JsonLines:
         self._columns = columns
         first = next(_objects(first_block), {})
         self.names = list(_keys(first))
-        if first and not any(_leads_somewhere(_path(name, first), first) for name in columns.names):
+        if first and not any(name in first or _has_path(name.split("."), first) for name in columns.names):
             # Keys may come and go from line to line; where not even one is known, the name is wrong.
             columns.check_names(file, self.names)
-        paths = {name: _inside(name) for name in columns.names}
-        for name, path in paths.items():
-            if any(path == other[: len(path)] for other in paths.values() if other != path):
-                raise BadInput(
-                    file,
-                    f"{name} is asked for as a value, and as an object that holds another column",
-                    code="column-value-or-object",
-                )
+        for name in columns.names:
+            if any(other.startswith(f"{name}.") for other in columns.names):
+                cause = f"{name} is asked for as a value, and as an object that holds another column"
+                raise BadInput(file, cause, code="column-value-or-object")
         self._kind = columns.kind or self._kind_in(file, first_block)
 
     def parse(self, block: bytes) -> "pl.DataFrame":
@@ -73,12 +67,15 @@ class JsonLines:
     def _read(self, block: bytes, ids: "type[pl.DataType]") -> "pl.DataFrame":
         import polars as pl
 
+        def value_at(path: tuple[str, ...]) -> pl.Expr:
+            return reduce(lambda outer, key: outer.struct.field(key), path[1:], pl.col(path[0]))
+
         types = self._columns.types(ids)
-        paths = {name: dict.fromkeys(((name,), _inside(name))) for name in types}  # two of a name with a dot, or one
+        paths = {name: dict.fromkeys(((name,), tuple(name.split(".")))) for name in types}  # two if there is a dot
         frame = pl.read_ndjson(block, schema=_schema({path: types[name] for name in paths for path in paths[name]}))
         if all(len(each) == 1 for each in paths.values()):
             return frame
-        return frame.select(pl.coalesce(map(_value_at, each)).alias(name) for name, each in paths.items())
+        return frame.select(pl.coalesce(map(value_at, each)).alias(name) for name, each in paths.items())
 
     def cause(self, row: bytes) -> Cause:
         """The error for a row that `parse` refuses."""
@@ -89,7 +86,7 @@ class JsonLines:
             wrong = self._wrong_id(name, value_of(name, found)) if name in self._columns.ids else None
             if wrong is not None:
                 return wrong
-            outer = _lookup(_inside(name)[:-1], found)
+            outer = _lookup(name.split(".")[:-1], found)
             if not isinstance(outer, dict | None):
                 return Cause(f"{name} may be inside an object, and {json.dumps(outer)} stands in its place")
         return Cause(f"not readable: {_shortened(row)}")
@@ -114,11 +111,8 @@ class JsonLines:
                 value = value_of(name, found)
                 if isinstance(value, dict | list):
                     advice = f"; say which of its keys, such as {name}.{next(iter(value))}" if value else ""
-                    raise BadInput(
-                        file,
-                        f"{name} is {'an object' if isinstance(value, dict) else 'a list'}{advice}",
-                        code="column-is-object",
-                    )
+                    cause = f"{name} is {'an object' if isinstance(value, dict) else 'a list'}{advice}"
+                    raise BadInput(file, cause, code="column-is-object")
                 if value is not None:
                     return Kind.text if isinstance(value, str) else Kind.integers
         return Kind.integers
@@ -137,54 +131,31 @@ def _keys(found: dict[str, Any], before: str = "") -> Iterator[str]:
             yield before + key
 
 
-def _path(name: str, found: dict[str, Any]) -> Path:
-    """Where a row has a column: under a key of just that name, if there is a value, or inside."""
-    return _inside(name) if found.get(name) is None else (name,)
-
-
-def _inside(name: str) -> Path:
-    """Where a column is if its name leads into inner objects."""
-    return tuple(name.split("."))
-
-
-def _leads_somewhere(path: Path, found: Any) -> bool:
+def _has_path(path: list[str], found: Any) -> bool:
     """Whether an object has these keys; an inner object that is missing could have them."""
     if not path or found is None:
         return True
-    return isinstance(found, dict) and path[0] in found and _leads_somewhere(path[1:], found[path[0]])
+    return isinstance(found, dict) and path[0] in found and _has_path(path[1:], found[path[0]])
 
 
 def value_of(name: str, found: dict[str, Any]) -> Any:
-    """The value of a column in a row."""
-    return _lookup(_path(name, found), found)
+    """The value of a column in a row: under a key of just that name, if there is a value, or inside."""
+    return _lookup(name.split("."), found) if found.get(name) is None else found[name]
 
 
-def _lookup(path: Path, found: Any) -> Any:
+def _lookup(path: list[str], found: Any) -> Any:
     """The value that the keys lead to, or the value that stands in their way."""
-    for key in path:
-        if not isinstance(found, dict):
-            break
-        found = found.get(key)
-    return found
+    return reduce(lambda outer, key: outer.get(key) if isinstance(outer, dict) else outer, path, found)
 
 
-def _schema(types: "dict[Path, type[pl.DataType]]") -> dict[str, Any]:
+def _schema(types: "dict[tuple[str, ...], type[pl.DataType]]") -> dict[str, Any]:
     """Types of columns as Polars takes them, nested for inner objects."""
     import polars as pl
 
-    inner: dict[str, dict[Path, type[pl.DataType]]] = {}
+    inner: dict[str, dict[tuple[str, ...], type[pl.DataType]]] = {}
     for path, type_ in types.items():
         inner.setdefault(path[0], {})[path[1:]] = type_
     return {key: parts[()] if () in parts else pl.Struct(_schema(parts)) for key, parts in inner.items()}
-
-
-def _value_at(path: Path) -> "pl.Expr":
-    import polars as pl
-
-    value = pl.col(path[0])
-    for key in path[1:]:
-        value = value.struct.field(key)
-    return value
 
 
 def _objects(block: bytes) -> Iterator[dict[str, Any]]:
