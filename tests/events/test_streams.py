@@ -17,8 +17,7 @@ from panprivacy import testing
 from panprivacy.cli.output import cause_of
 from panprivacy.ingest import BadInput, Columns, Format, Kind, read, read_ids
 from panprivacy.ingest.arrow import ArrowStream
-from panprivacy.ingest.files import zstd_module
-from panprivacy.ingest.streams import batches_of
+from panprivacy.ingest.files import batches_of, zstd_module
 
 USER = Columns(("user",), Kind.integers)
 FRAME = pl.DataFrame({"user": range(0, 5000, 2), "note": ["x"] * 2500})

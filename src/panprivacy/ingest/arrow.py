@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from panprivacy.ingest.batch import BadInput, Columns, ProblemType, Refused
 from panprivacy.ingest.columnar import field_names, overwrite_decoder, wanted
-from panprivacy.ingest.streams import Stream
+from panprivacy.ingest.files import Stream
 from panprivacy.memory.scratch import Scratch
 
 if TYPE_CHECKING:
@@ -278,7 +278,12 @@ class _Batch:
 
     def _numbers(self, rows: int, kind: int, column: Table) -> None:
         values = self._buffer()
-        _require(8 * len(values) >= rows * _bits(kind, column))
+        bits = _PLAIN_BITS.get(kind)
+        if bits is None:
+            _require(kind in _TOLD_BITS, "this Arrow stream has a column of a type that is not taken")
+            field, form, default, known = _TOLD_BITS[kind]
+            bits = known[column.table(3).number(field, form, default)]
+        _require(8 * len(values) >= rows * bits)
         if (kind, column.table(3).number(0, "<h", kind == _DATE)) in _COARSE_TIMES and rows:
             times = np.frombuffer(values, "<i8", rows)
             near = self._scratch.own((times <= _LATEST) & (times >= -_LATEST)).all()
@@ -311,15 +316,6 @@ class _Batch:
         _require(not own(own(begin + lengths_far) > own(sizes[which])).any())
         cause = "texts of this Arrow stream share their bytes too often: write it as plain text, not as views"
         _require(int(lengths.sum()) <= _UNFOLDED * max(len(self._body), 1), cause)
-
-
-def _bits(kind: int, column: Table) -> int:
-    """How many bits a value of a column takes."""
-    if kind in _PLAIN_BITS:
-        return _PLAIN_BITS[kind]
-    _require(kind in _TOLD_BITS, "this Arrow stream has a column of a type that is not taken")
-    field, form, default, known = _TOLD_BITS[kind]
-    return known[column.table(3).number(field, form, default)]
 
 
 # --- Streams in pieces, as they come through a pipe ------------------------------------------------------------------

@@ -19,9 +19,8 @@ from numpy.typing import NDArray
 
 from panprivacy.ingest.arrow import ArrowStream, check_arrow, integers_in_arrow
 from panprivacy.ingest.batch import BadInput, Batch, Columns, Kind, ProblemType, Refused
-from panprivacy.ingest.files import ARROW_FILE, PIECE, Format
+from panprivacy.ingest.files import ARROW_FILE, PIECE, Format, Stream, batches_of
 from panprivacy.ingest.ndjson_kernels import integers_in_lines
-from panprivacy.ingest.streams import Stream, batches_of
 from panprivacy.ingest.text import EXACT, Text, value_of
 from panprivacy.memory.scratch import Scratch, wipe
 

@@ -188,7 +188,20 @@ def wanted(file: str, scan: "pl.LazyFrame", columns: Columns) -> "pl.LazyFrame":
     columns.check_names(file, list(fields))
     scan = scan.select(fields[name].alias(name) for name in columns.names)
     schema = scan.collect_schema()
-    _check_types(file, columns, schema)
+    for name in columns.needed:
+        if schema[name].is_float():
+            cause = (
+                f"column {name!r} holds floats ({schema[name]}), which merge large ids (2**53 and 2**53 + 1 are one "
+                "float): write it as integers or text, in SQL with CAST(... AS BIGINT), in pandas with astype('Int64')"
+            )
+            raise BadInput(file, cause, code="float-column")
+    for name in columns.ids:
+        kind = kind_of(schema[name])
+        if kind is None:
+            raise BadInput(file, f"column {name!r} holds {schema[name]}; ids are integers or text", code="id-type")
+        if kind is Kind.text and columns.kind is Kind.integers:
+            cause = f"column {name!r} holds text, and ids are integers here"
+            raise BadInput(file, cause, code="id-type", hints=columns.if_text)
 
     def read(name: str) -> pl.Expr:
         column = pl.col(name)
@@ -225,24 +238,6 @@ def _parts(scan: "pl.LazyFrame", format_: Format, total: int, size: int) -> "Ite
         step = _TEXT_ROWS
     for start in range(0, total, step):
         yield scan.slice(start, step) if step < total else scan
-
-
-def _check_types(file: str, columns: Columns, schema: "pl.Schema") -> None:
-    """Refuse ids that are neither integers nor text, or not what the universe has."""
-    for name in columns.needed:
-        if schema[name].is_float():
-            cause = (
-                f"column {name!r} holds floats ({schema[name]}), which merge large ids (2**53 and 2**53 + 1 are one "
-                "float): write it as integers or text, in SQL with CAST(... AS BIGINT), in pandas with astype('Int64')"
-            )
-            raise BadInput(file, cause, code="float-column")
-    for name in columns.ids:
-        kind = kind_of(schema[name])
-        if kind is None:
-            raise BadInput(file, f"column {name!r} holds {schema[name]}; ids are integers or text", code="id-type")
-        if kind is Kind.text and columns.kind is Kind.integers:
-            cause = f"column {name!r} holds text, and ids are integers here"
-            raise BadInput(file, cause, code="id-type", hints=columns.if_text)
 
 
 def kind_of(type_: "pl.DataType") -> Kind | None:

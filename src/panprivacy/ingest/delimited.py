@@ -121,7 +121,11 @@ class Delimited:
     def __init__(self, file: str, columns: Columns, layout: Layout, first_block: bytes, *, piped: bool = False) -> None:
         self._layout, self._columns, self._piped = layout, columns, piped
         end = record_ends(first_block, quotes=True, most=1)[0]
-        check_first(file, first_block[:end])
+        if not is_utf8(first_block[:end]):
+            raise BadInput(file, NOT_UTF8, code="not-utf8")
+        if any(b"\r" in unquoted for unquoted in first_block[:end].rstrip(b"\r\n").split(b'"')[::2]):
+            cause = r"its lines end in CR alone, as on old Macs; convert it, for example with tr '\r' '\n'"
+            raise BadInput(file, cause, code="line-ends")
         if piped and first_block.count(layout.separator.encode(), 0, end) >= MOST_COLUMNS:
             raise BadInput(file, f"there are more than {MOST_COLUMNS:,} columns", code="too-many-columns")
         first_row = split_row(first_block[:end], layout.separator)
@@ -219,19 +223,6 @@ def _may_have_floats(block: bytes, *, rounded: bool) -> bool:
     """Whether an id may be written like 12.0, or `rounded` like 1.2E+17; most blocks have no point and no plus."""
     whole = b"." in block and b".0" in block
     return whole or (rounded and b"+" in block and (b"E+" in block or b"e+" in block))
-
-
-def check_first(file: str, row: bytes) -> None:
-    """Refuse a file whose first row is not UTF-8, or ends as rows did on old Macs."""
-    if not is_utf8(row):
-        raise BadInput(file, NOT_UTF8, code="not-utf8")
-    unquoted = row.rstrip(b"\r\n").split(b'"')[::2]
-    if any(b"\r" in part for part in unquoted):
-        raise BadInput(
-            file,
-            r"its lines end in CR alone, as on old Macs; convert it, for example with tr '\r' '\n'",
-            code="line-ends",
-        )
 
 
 def told_of(first_row: list[str], layout: Layout, *, piped: bool = False) -> Cause:

@@ -256,7 +256,13 @@ class BatchFeeder:
         rows = batch.rows.with_row_index(_ROW).drop_nulls(self._columns.needed)
         inside = self._inside(rows)
         if self._skip_outside or inside.all():
-            return self._blame_category(batch, rows.filter(inside))
+            found = rows.filter(inside)
+            found = found.filter(~self._known(found))[0]
+            try:
+                self._est.categories.codes(self._categories(found), Scratch())
+            except (OutsideUniverse, TypeError) as error:
+                cause = str(error).removesuffix("; nothing was changed").removesuffix(GATHERED)
+            return bad_row(batch, found[_ROW].item(), cause, "unknown-category", Hint("other"))
         found = rows.filter(np.logical_not(inside, out=inside))[0]
         row, user = found[_ROW].item(), tuple(found[name].item() for name in self._columns.ids)
         if user == self._columns.ids:
@@ -273,14 +279,6 @@ class BatchFeeder:
             except OutsideUniverse as error:
                 cause = str(error).removesuffix("; nothing was changed")
         return bad_row(batch, row, cause, "outside-universe", *hints)
-
-    def _blame_category(self, batch: Batch, rows: "pl.DataFrame") -> BadInput:
-        row = rows.filter(~self._known(rows))[0]
-        try:
-            self._est.categories.codes(self._categories(row), Scratch())
-        except (OutsideUniverse, TypeError) as error:
-            cause = str(error).removesuffix("; nothing was changed").removesuffix(GATHERED)
-        return bad_row(batch, row[_ROW].item(), cause, "unknown-category", Hint("other"))
 
 
 _ROW, _INSERTED = "\0row", "\0insert"  # names that no column of a file has

@@ -28,6 +28,8 @@ from panprivacy.ingest.files import (
     PIECE,
     STDIN,
     Format,
+    Stream,
+    batches_of,
     expand,
     format_of,
     is_packed,
@@ -39,7 +41,6 @@ from panprivacy.ingest.files import (
     pieces,
     refuse_known,
 )
-from panprivacy.ingest.streams import Stream, batches_of
 from panprivacy.ingest.text import Text
 from panprivacy.urls import scheme_of
 

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from panprivacy.ingest.batch import BadInput, Cause, Columns, Kind
 from panprivacy.ingest.delimited import MERGED, Cutter, Delimited, Layout, is_padded, record_ends
-from panprivacy.ingest.files import NOT_UTF8, Format, is_utf8, refuse_known
-from panprivacy.ingest.streams import Stream
+from panprivacy.ingest.files import NOT_UTF8, Format, Stream, is_utf8, refuse_known
 
 if TYPE_CHECKING:
     import polars as pl
@@ -216,12 +215,9 @@ class Text(Stream):
         block, self._waiting = b"".join((*self._waiting, come)), []
         if self._parser is None:
             block = self._first(block, last)
-        return block if self._format is Format.ndjson else self._without_blank_end(block)
-
-    def _without_blank_end(self, block: bytes) -> bytes:
-        """Keep blank lines back until a row comes after them: at the end of a file they are no rows."""
-        if not block:
-            return b""
+        if self._format is Format.ndjson or not block:
+            return block
+        # Blank lines are kept back until a row comes after them: at the end of a file they are no rows.
         rows = len(block.rstrip(b"\r\n"))
         end = (block.find(b"\n", rows) + 1 or len(block)) if rows else 0
         self._waiting = [block[end:]]
@@ -232,18 +228,17 @@ class Text(Stream):
         return BadInput(self._file, cause, self.rows + 1, code="endless-row")
 
     def _first(self, block: bytes, last: bool) -> bytes:
-        if not block.strip():
+        is_blank = not block.strip()
+        if is_blank and last and not self.broken:
+            raise BadInput(self._file, "there is nothing in it", code="empty-file")
+        needs_header = self._format is not Format.ndjson and self._layout.header and not last
+        if is_blank or (needs_header and len(record_ends(block, quotes=True, most=2)) < 2):
             self._waiting = [block]
-            if last and not self.broken:
-                raise BadInput(self._file, "there is nothing in it", code="empty-file")
             return b""
         if self._format is Format.ndjson:
             self._parser = JsonLines(self._file, self._columns, block)
-        elif last or not self._layout.header or len(record_ends(block, quotes=True, most=2)) > 1:
-            self._parser = Delimited(self._file, self._columns, self._layout, block, piped=self._piped)
         else:
-            self._waiting = [block]
-            return b""
+            self._parser = Delimited(self._file, self._columns, self._layout, block, piped=self._piped)
         return block[self._parser.skip :]
 
     def parse(self, block: bytes) -> "pl.DataFrame":
