@@ -5,6 +5,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import Protocol
 
 from panprivacy.brokers import NOT_YET, Broker, Hopeless, Messages, Unreachable
@@ -138,8 +139,9 @@ class BrokerConsumer:
     def _look(self) -> None:
         """Look once a minute how many messages wait at the broker."""
         if self.trouble is None and time.monotonic() >= self._look_at:
-            self._look_at = time.monotonic() + _LOOK
-            waiting = self._broker.waiting()
+            self._look_at, waiting = time.monotonic() + _LOOK, None
+            with suppress(Unreachable):  # or this user may not ask
+                waiting = self._broker.waiting()
             self.lag = None if waiting is None else magnitude(waiting, _FEW)
 
     def _hand_over(self, messages: Messages, start: int, end: int) -> "list[Future[int]]":

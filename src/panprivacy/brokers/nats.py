@@ -73,15 +73,9 @@ class Nats:
             message.data = b""  # the message is kept until it is acknowledged, and its data could not be wiped
         return Messages(payloads, found, lambda number: f"message {messages[number].metadata.sequence.stream}")
 
-    def waiting(self) -> int | None:
-        """How many messages of the stream the consumer has not been given."""
-        try:
-            return self._pending()
-        except Unreachable:  # or this user may not ask
-            return None
-
     @_in_loop
-    async def _pending(self) -> int | None:
+    async def waiting(self) -> int | None:
+        """How many messages of the stream the consumer has not been given."""
         found: int | None = (await (await self._connected()).consumer_info()).num_pending
         return found
 

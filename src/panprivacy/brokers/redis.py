@@ -23,14 +23,7 @@ class Redis:
     """
 
     def __init__(
-        self,
-        servers: str,
-        stream: str,
-        group: str,
-        options: dict[str, Any],
-        *,
-        database: int = 0,
-        field: str | None,
+        self, servers: str, stream: str, group: str, options: dict[str, Any], *, database: int = 0, field: str | None
     ) -> None:
         self.name = f"redis://{servers}/{stream}"
         host, _, port = servers.rpartition(":")

@@ -153,7 +153,11 @@ def integers_in_arrow(octets: NDArray[np.uint8], name: str) -> list[NDArray[Any]
                 continue
             kind, header, body = each
             if kind == SCHEMA and dtype is None:
-                dtype = _integer_dtype(header, name)
+                (field,) = header.tables(1)
+                is_plain = not header.number(0, "<h") and field.place(4) is None  # neither big-endian, nor a dictionary
+                if not is_plain or field.text(0) != name or field.number(2, "<B") != _INT:
+                    return None
+                dtype = _INTEGER_DTYPES[field.table(3).number(0, "<i"), field.table(3).number(1, "<B")]
             elif kind == BATCH and dtype is not None:
                 found.append(_integers(header, body, dtype))
             else:
@@ -161,16 +165,6 @@ def integers_in_arrow(octets: NDArray[np.uint8], name: str) -> list[NDArray[Any]
     except (Refused, *_BROKEN):
         return None
     return found or None
-
-
-def _integer_dtype(schema: Table, name: str) -> np.dtype[Any]:
-    """The type of the only column, if it has this name and holds integers; otherwise raises `ValueError`."""
-    (field,) = schema.tables(1)
-    is_plain = not schema.number(0, "<h") and field.place(4) is None  # neither big-endian, nor a dictionary
-    if not is_plain or field.text(0) != name or field.number(2, "<B") != _INT:
-        raise ValueError
-    kind = field.table(3)
-    return _INTEGER_DTYPES[kind.number(0, "<i"), kind.number(1, "<B")]
 
 
 def _integers(batch: Table, body: NDArray[np.uint8], dtype: np.dtype[Any]) -> NDArray[Any]:

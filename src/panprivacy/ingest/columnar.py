@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cache
 from hashlib import shake_128
+from itertools import chain
 from threading import Barrier, BrokenBarrierError, get_ident
 from typing import TYPE_CHECKING, Any
 
@@ -117,10 +118,7 @@ def _batches(parts: "Iterator[pl.LazyFrame]") -> "Iterator[pl.DataFrame]":
     last = None
     for part in parts:
         begun = part.collect_batches(chunk_size=_BATCH, maintain_order=True)
-        if last is not None:
-            yield last
-        last = None
-        for found in begun:
+        for found in chain([None], begun):
             if last is not None:
                 yield last
             last = found

@@ -190,7 +190,12 @@ class RemoteTable:
         """
         from concurrent.futures import ThreadPoolExecutor
 
-        planned = list(self._row_groups(columns) if self._is_parquet else self._record_batches())
+        if self._is_parquet:
+            planned = list(self._row_groups(columns))
+        else:  # some record batches, whose lengths the file does not tell, in an index of their own
+            batches = self._blocks(3)
+            together = _together([metadata + body for _, metadata, body in batches])
+            planned = [self._stretch_of([batches[i] for i in some]) for some in together]
         held: deque[ExitStack] = deque()
         with ThreadPoolExecutor(1, thread_name_prefix="panprivacy-fetch") as ahead, ExitStack() as last:
             coming = [ahead.submit(self.file.ranges, each.ranges) for each in planned[:1]]
@@ -227,12 +232,6 @@ class RemoteTable:
             rows = sum(groups[i][0] for i in some)
             yield Stretch([each for i in some for each in asked[i]], self._index, (first, rows))
             first += rows
-
-    def _record_batches(self) -> Iterator[Stretch]:
-        """Of an Arrow file: some record batches, whose lengths it does not tell, in an index of their own."""
-        batches = self._blocks(3)
-        for some in _together([metadata + body for _, metadata, body in batches]):
-            yield self._stretch_of([batches[i] for i in some])
 
     def _stretch_of(self, batches: list[tuple[Any, ...]]) -> Stretch:
         """Some record batches, all dictionaries, whose entries they refer to, and an index of these batches only."""
@@ -282,19 +281,17 @@ def row_groups(file: str, index: bytes) -> list[tuple[int, list[tuple[str, int, 
 
     The index is a struct in Thrift's compact protocol (`FileMetaData` of parquet.thrift).
     """
-    try:
-        groups = _Compact(index).struct()[4]
-        return [(group[3], [_chunk(column[3]) for column in group[1]]) for group in groups]
-    except (LookupError, TypeError, ValueError, RecursionError, OverflowError):
-        raise BadInput(file, "not a whole Parquet file: its index is damaged") from None
-
-
-def _chunk(column: Mapping[int, Any]) -> tuple[str, int, int]:
-    """The top of a column's path, and from where to where its bytes go: its dictionary first, if it has one."""
-    start = min(column[9], column.get(11) or column[9])
-    if start < 0 or column[7] < 0:
-        raise ValueError
-    return column[3][0].decode(), start, start + column[7]
+    found: list[tuple[int, list[tuple[str, int, int]]]] = []
+    with suppress(LookupError, TypeError, ValueError, RecursionError, OverflowError):
+        for group in _Compact(index).struct()[4]:
+            chunks = []
+            for column in (each[3] for each in group[1]):
+                start = min(column[9], column.get(11) or column[9])  # its dictionary comes first, if it has one
+                chunks.append((column[3][0].decode(), start, start + column[7]))
+            found.append((group[3], chunks))
+        if all(0 <= start <= end for _, chunks in found for _, start, end in chunks):
+            return found
+    raise BadInput(file, "not a whole Parquet file: its index is damaged")
 
 
 class _Compact:

@@ -247,20 +247,20 @@ class Text(Stream):
 
     def blame(self, block: bytes) -> BadInput:
         """Find the first row that cannot be parsed, while the rows before it can."""
+        from polars.exceptions import PanicException, PolarsError
+
+        def is_refused(end: int) -> bool:
+            try:
+                self.parse(block[:end])
+            except (PolarsError, PanicException, ValueError):
+                return True
+            return False
+
         assert self._parser is not None
         ends = record_ends(block, self._parser.quotes)
-        place = bisect_left(ends, True, key=lambda end: not self._parses(block[:end]))
+        place = bisect_left(ends, True, key=is_refused)
         if place == len(ends):
             return BadInput(self._file, "cannot be read as text in rows", self.rows + 1, code="not-text")
         row = block[ends[place - 1] if place else 0 : ends[place]]
         cause = self._parser.cause(row) if is_utf8(row) else Cause(NOT_UTF8)
         return BadInput(self._file, cause.text, self.rows + place + 1, hints=cause.hints)
-
-    def _parses(self, block: bytes) -> bool:
-        import polars as pl
-
-        try:
-            self.parse(block)
-        except (pl.exceptions.PolarsError, pl.exceptions.PanicException, ValueError):
-            return False
-        return True
