@@ -172,7 +172,10 @@ def _streamed(body: Body, columns: Columns, pause: Callable[[], None]) -> "pl.Da
     if not frames:
         raise Refused(ProblemType.unreadable, "the body has no rows")
     frame = frames[0] if len(frames) == 1 else pl.concat(frames)
-    if is_dubious or (is_lines and _has_converted(frame, columns)):
+    if is_lines and columns.kind is Kind.text:  # Polars may have converted something else into texts: true, 17.9, lists
+        converted = pl.any_horizontal(pl.col(columns.ids).str.contains(_CONVERTED_TEXT)).any()
+        is_dubious |= frame.select(converted).item()
+    if is_dubious:
         _check_lines(body, columns, pause)
     return frame
 
@@ -186,15 +189,6 @@ def _may_repeat(block: bytes, rows: "pl.DataFrame", columns: Columns) -> bool:
     values = {name: len(rows) - rows[name].null_count() for name in columns.names}
     parts = {(json.dumps(part, ensure_ascii=False), name) for name in values for part in (name, *name.split("."))}
     return b"\\u" in block or any(block.count(key.encode()) > values[name] for key, name in parts)
-
-
-def _has_converted(frame: "pl.DataFrame", columns: Columns) -> bool:
-    """Whether there may be texts into which Polars has converted something else: true, 17.9, lists."""
-    import polars as pl
-
-    if columns.kind is not Kind.text:
-        return False
-    return bool(frame.select(pl.any_horizontal(pl.col(columns.ids).str.contains(_CONVERTED_TEXT)).any()).item())
 
 
 def _has_fractions(block: bytes, columns: Columns) -> bool:

@@ -44,8 +44,12 @@ class Cutter:
         self._quotes = quotes
         self.longest = longest or LONGEST
         """Bytes after which a record that has not ended is an error."""
+        self.stuck = False
+        """Whether the record that has begun is longer than any should be."""
+        self.quoted = False
+        """Whether the rest is inside quotes."""
         self._parts: list[bytes] = []  # joined when the record ends: so each byte is looked at once
-        self._size, self._odd = 0, 0
+        self._size = 0
 
     @property
     def rest(self) -> bytes:
@@ -54,31 +58,22 @@ class Cutter:
 
     def cut(self, piece: bytes) -> bytes:
         """Take a piece; give back all records that it completes."""
-        quoted = self._quotes and (self._odd or b'"' in piece)
-        if quoted:
+        has_quotes = self._quotes and (self.quoted or b'"' in piece)
+        if has_quotes:
             from panprivacy.ingest.csv_kernels import last_end  # compiles: only where there are quotes
 
-            end = last_end(piece, bool(self._odd))
+            end = last_end(piece, self.quoted)
         else:
             end = piece.rfind(b"\n") + 1
         block = b"".join((*self._parts, piece[:end])) if end else b""
         if end:
-            self._parts, self._size, self._odd = [], 0, 0
+            self._parts, self._size, self.quoted = [], 0, False
         self._parts.append(piece[end:])
         self._size += len(piece) - end
-        if quoted:
-            self._odd = (self._odd + piece.count(b'"', end)) % 2
+        self.stuck = self._size > self.longest
+        if has_quotes:
+            self.quoted ^= piece.count(b'"', end) % 2 == 1
         return block
-
-    @property
-    def stuck(self) -> bool:
-        """Whether the record that has begun is longer than any should be."""
-        return self._size > self.longest
-
-    @property
-    def quoted(self) -> bool:
-        """Whether the rest is inside quotes."""
-        return bool(self._odd)
 
 
 def record_ends(block: bytes, quotes: bool, most: int | None = None) -> list[int]:

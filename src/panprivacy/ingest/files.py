@@ -44,6 +44,7 @@ _PACKED = {".gz", ".zst", ".zstd", ".bz2", ".xz"}
 PARQUET = b"PAR1"
 ARROW_FILE = b"ARROW1"
 ARROW_STREAM = b"\xff\xff\xff\xff"  # what each of its messages begins with
+_TELLING = (PARQUET, ARROW_FILE, ARROW_STREAM)  # the first bytes of a stream, if it is no text
 
 NOT_UTF8 = "not UTF-8; convert it, for example with iconv -f latin1 -t utf-8"
 
@@ -351,7 +352,7 @@ def batches_of(
             yield None
             continue
         last, piece, held = not arrived, held + arrived if held else arrived, b""
-        if stream is None and not last and undecided(piece):
+        if stream is None and not last and any(each != piece and each.startswith(piece) for each in _TELLING):
             held = piece
             continue
         stream = stream or begin(piece)
@@ -362,15 +363,6 @@ def batches_of(
             yield stream.batch(*jobs.popleft())
         if stream.broken:
             raise stream.fault()
-
-
-def undecided(first: bytes) -> bool:
-    """Whether more bytes have to come before these can be told.
-
-    >>> undecided(b"PA"), undecided(b"PATIENT"), undecided(b"")
-    (True, False, True)
-    """
-    return any(magic != first and magic.startswith(first) for magic in (PARQUET, ARROW_FILE, ARROW_STREAM))
 
 
 def refuse_known(file: str, first: bytes) -> None:
