@@ -237,9 +237,10 @@ def update(
     """
     if frame.isStreaming:
         raise InvalidType("this DataFrame is a stream: feed it with stream(frame, column, folder)", code="spark-stream")
-    check_session(frame.sparkSession, allow_plain_shuffle=allow_plain_shuffle)
-    skip = {"skip_missing": skip_missing, "skip_outside": skip_outside}
-    with Feeding(frame.sparkSession, _opened(folder), column, category, unlisted, **skip) as feeding:
+    session, opened = frame.sparkSession, _opened(folder)
+    check_session(session, allow_plain_shuffle=allow_plain_shuffle)
+    feeding = Feeding(session, opened, column, category, unlisted=unlisted, nulls=skip_missing, outside=skip_outside)
+    with feeding:
         feeding.take(frame, batch)
 
 
@@ -269,27 +270,20 @@ class Feeding:
     """Feeds DataFrames of the same columns to one folder, which the executors open where they are."""
 
     def __init__(
-        self,
-        session: Any,
-        folder: StateFolder,
-        column: Any,
-        category: Any,
-        unlisted: str,
-        *,
-        skip_missing: bool,
-        skip_outside: bool,
+        self, spark: Any, folder: StateFolder, column: Any, category: Any, *, unlisted: str, nulls: bool, outside: bool
     ) -> None:
+        """Rows with nulls, or of users outside the universe, are left out if `nulls` or `outside` says so."""
         if unlisted not in ("skip", "refuse"):
             raise InvalidValue(f"unlisted is 'skip' or 'refuse', got {unlisted!r}", code="unlisted")
         ids = list(column) if isinstance(column, Sequence) and not isinstance(column, str) else [column]
         self._names = ids if category is None else [*ids, category]
-        self._columns = Columns(len(ids), category is not None, skip_outside)
-        self._skip_missing = skip_missing
+        self._columns = Columns(len(ids), category is not None, outside)
+        self._skip_missing = nulls
         categories: Any = None if category is None or unlisted == "refuse" else folder.categories
         self._listed = None if categories is None or categories.other else list(categories.labels)
         self._folder = folder
-        self._tasks = min(folder.shards, session.sparkContext.defaultParallelism)
-        self._shared = session.sparkContext.broadcast(_AsBytes(folder))  # once, and not with every task
+        self._tasks = min(folder.shards, spark.sparkContext.defaultParallelism)
+        self._shared = spark.sparkContext.broadcast(_AsBytes(folder))  # once, and not with every task
 
     def __enter__(self) -> "Feeding":
         return self
@@ -372,8 +366,7 @@ def stream(
             code="checkpoint-needed",
         )
     check_session(session, allow_plain_shuffle=allow_plain_shuffle)
-    skip = {"skip_missing": skip_missing, "skip_outside": skip_outside}
-    feeding = Feeding(session, opened, column, category, unlisted, **skip)
+    feeding = Feeding(session, opened, column, category, unlisted=unlisted, nulls=skip_missing, outside=skip_outside)
 
     def take(events: Any, number: int) -> None:
         # The id of a query is in its checkpoint. One that starts without has another, and numbers batches from 0.

@@ -32,7 +32,7 @@ class Unreachable(PanPrivacyError):
 
 
 class Hopeless(PanPrivacyError):
-    """The broker will never deliver this topic or stream."""
+    """The broker will never deliver this topic or stream, or a message can never be counted; it is not quoted."""
 
     CODE = "broker-hopeless"
 

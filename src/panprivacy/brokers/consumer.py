@@ -11,7 +11,6 @@ from typing import Protocol
 from panprivacy.brokers import NOT_YET, Broker, Hopeless, Messages, Unreachable
 from panprivacy.brokers.payloads import Payload, bodies_of
 from panprivacy.display import magnitude
-from panprivacy.errors import PanPrivacyError
 from panprivacy.ingest import Columns
 from panprivacy.ingest.batch import Refused, drop_frames
 from panprivacy.ingest.bodies import Body
@@ -51,12 +50,6 @@ _RETRY = 1.0  # seconds before refused messages are handed over again, unless th
 _LOOK = 60.0  # seconds between looks at how many messages wait
 _FEW = 1000  # waiting messages below which nothing is told: small numbers would tell when single ones came
 _TELLING = 100  # bad messages, with no good one before, that show that something else is wrong
-
-
-class Stopped(PanPrivacyError):
-    """No more messages are taken, for a reason that quotes none of them."""
-
-    CODE = "source-stopped"
 
 
 class BrokerConsumer:
@@ -109,7 +102,7 @@ class BrokerConsumer:
                 self._read()
                 self._look()
                 self._settle()
-        except (Stopped, Hopeless) as stop:
+        except Hopeless as stop:
             self.stopped = str(stop)
         except BaseException as error:  # its text could quote a message
             drop_frames(error)
@@ -208,9 +201,9 @@ class BrokerConsumer:
         else:
             skipped.append(f"{messages.place(start)}: {refused}")
             if not self._skip_bad:
-                raise Stopped(skipped[0])
+                raise Hopeless(skipped[0])
             if not self._seen_good and len(skipped) >= _TELLING:
-                raise Stopped(f"none of the first {_TELLING} messages can be counted; the first is {skipped[0]}")
+                raise Hopeless(f"none of the first {_TELLING} messages can be counted; the first is {skipped[0]}")
         return True
 
     def _acknowledge(self, messages: Messages) -> None:

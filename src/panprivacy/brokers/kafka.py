@@ -47,14 +47,8 @@ class Kafka:
     def __init__(self, servers: str, topic: str, group: str, options: dict[str, Any]) -> None:
         self.name = f"kafka://{servers}/{topic}"
         self._topic = topic
-        self._options = {
-            **_PLAIN,
-            "group.instance.id": f"panprivacy-{topic}",
-            **options,
-            **_OURS,
-            "bootstrap.servers": servers,
-            "group.id": group,
-        }
+        self._options = {**_PLAIN, "group.instance.id": f"panprivacy-{topic}", **options}
+        self._options |= {**_OURS, "bootstrap.servers": servers, "group.id": group}
         self._reader: Reader | None = None
         self._trouble: str | None = NOT_YET
         self._acknowledged: Ends = {}

@@ -89,7 +89,7 @@ class Nats:
     @_in_loop
     async def _ask(self) -> None:
         await self._connect()
-        await self._has_consumer(self._client.jetstream())
+        await self._check_consumer(self._client.jetstream(), add=False)
 
     @_in_loop
     async def acknowledge(self, messages: Messages) -> None:
@@ -134,8 +134,7 @@ class Nats:
         await self._connect()
         if self._pulled is None:
             stream = self._client.jetstream()
-            if not await self._has_consumer(stream):
-                await self._add_consumer(stream)
+            await self._check_consumer(stream, add=True)
             self._pulled = await stream.pull_subscribe_bind(consumer=self._consumer, stream=self._stream)
         return self._pulled
 
@@ -155,26 +154,21 @@ class Nats:
         """Note the last error of a connection, in the place of a line on standard error; none if it is there again."""
         self._noted = error
 
-    async def _has_consumer(self, stream: Any) -> bool:
-        """Whether the durable consumer is there; raises `Hopeless` if it is another one than it must be."""
-        from nats.js.api import AckPolicy
+    async def _check_consumer(self, stream: Any, *, add: bool) -> None:
+        """Refuse a durable consumer that is not as it must be; one that is missing may be added."""
+        from nats.js.api import AckPolicy, ConsumerConfig
         from nats.js.errors import NotFoundError
 
         await stream.stream_info(self._stream)
         try:
             config = (await stream.consumer_info(self._stream, self._consumer)).config
         except NotFoundError:
-            return False
+            config = ConsumerConfig(durable_name=self._consumer, filter_subject=self._subject, max_ack_pending=_PENDING)
+            config.ack_policy = AckPolicy.EXPLICIT
+            if add:
+                await stream.add_consumer(self._stream, config)
         if config.ack_policy != AckPolicy.EXPLICIT:
             raise Hopeless(f"consumer {self._consumer} does not acknowledge each message: its policy must be explicit")
-        return True
-
-    async def _add_consumer(self, stream: Any) -> None:
-        from nats.js.api import AckPolicy, ConsumerConfig
-
-        config = ConsumerConfig(durable_name=self._consumer, filter_subject=self._subject, max_ack_pending=_PENDING)
-        config.ack_policy = AckPolicy.EXPLICIT
-        await stream.add_consumer(self._stream, config)
 
 
 async def _say_nothing(*_: Any) -> None:

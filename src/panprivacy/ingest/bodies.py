@@ -145,7 +145,7 @@ def _streamed(body: Body, columns: Columns, pause: Callable[[], None]) -> "pl.Da
 
     stream: Stream = ArrowStream(NAME, columns)
     if body.content_type is not ContentType.arrow:
-        stream = Text(NAME, columns, _FORMATS[body.content_type], piped=True, longest=_LONGEST_ROW)
+        stream = Text(NAME, columns, _FORMATS[body.content_type], None, piped=True, longest=_LONGEST_ROW)
     elif bytes(body.octets[: len(ARROW_FILE)]) == ARROW_FILE:
         raise Refused(ProblemType.unreadable, "this is an Arrow file; send an IPC stream")
     else:

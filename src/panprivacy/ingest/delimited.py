@@ -40,7 +40,7 @@ class Cutter:
     (b'1,a\\n', b'2,"b\\nc"\\n', b'3,')
     """
 
-    def __init__(self, quotes: bool, longest: int | None = None) -> None:
+    def __init__(self, quotes: bool, longest: int = 0) -> None:
         self._quotes = quotes
         self.longest = longest or LONGEST
         """Bytes after which a record that has not ended is an error."""

@@ -179,14 +179,7 @@ class Text(Stream):
     """CSV or NDJSON. Its blocks are without the header, and without blank lines at the end."""
 
     def __init__(
-        self,
-        file: str,
-        columns: Columns,
-        format_: Format,
-        layout: Layout | None = None,
-        *,
-        piped: bool = False,
-        longest: int | None = None,
+        self, file: str, columns: Columns, format_: Format, layout: Layout | None, *, piped: bool, longest: int = 0
     ) -> None:
         super().__init__(file, columns)
         self._format, self._layout, self._piped = format_, layout or Layout(), piped
