@@ -28,7 +28,7 @@ class Redis:
         self.name = f"redis://{servers}/{stream}"
         host, _, port = servers.rpartition(":")
         self._options = {"host": host or port, "port": int(port) if host else 6379, "db": database, **options}
-        self._stream, self._group = stream, group
+        self._stream, self._group, self._missing = stream, group, f"there is no stream {stream}"
         self._field = None if field is None else field.encode()
         self._client: Any = None
         self._after = "0"
@@ -126,10 +126,6 @@ class Redis:
         plain = {"socket_timeout": _PATIENCE, "socket_connect_timeout": _PATIENCE}
         ours = {"decode_responses": False, "retry": Retry(NoBackoff(), 0)}  # a consumer tries again, and says so
         return redis.Redis(**{**plain, **self._options, **ours})
-
-    @property
-    def _missing(self) -> str:
-        return f"there is no stream {self._stream}"
 
     def _cause(self, error: BaseException) -> str:
         """Why there is nothing to read, for people."""

@@ -259,7 +259,11 @@ class _Batch:
         valid = self._buffer()
         _require(not missing or 8 * len(valid) >= rows)
         if kind in _OFFSETS:
-            last = self._last_offset(rows, np.dtype(_OFFSETS[kind]))
+            last, buffer = 0, self._buffer()
+            if rows:  # the values are in order, and end in what holds them
+                offsets = np.frombuffer(buffer, _OFFSETS[kind], rows + 1)
+                _require(offsets[0] >= 0 and not self._scratch.own(offsets[1:] < offsets[:-1]).any())
+                last = int(offsets[-1])
             _require(len(children) == (kind in (_LIST, _LARGE_LIST)))
             _require(last <= (self._column(children[0]) if children else len(self._buffer())))
         elif kind in (_BINARY_VIEW, _TEXT_VIEW):
@@ -287,15 +291,6 @@ class _Batch:
         start, size = next(self._buffers)
         _require(0 <= start <= start + size <= len(self._body))
         return self._body[start : start + size]
-
-    def _last_offset(self, rows: int, dtype: np.dtype[Any]) -> int:
-        """The end of the last value, if all of them are in order."""
-        buffer = self._buffer()
-        if not rows:
-            return 0
-        offsets = np.frombuffer(buffer, dtype, rows + 1)
-        _require(offsets[0] >= 0 and not self._scratch.own(offsets[1:] < offsets[:-1]).any())
-        return int(offsets[-1])
 
     def _views(self, rows: int) -> None:
         views = np.frombuffer(self._buffer(), _VIEW, rows) if rows else np.empty(0, _VIEW)

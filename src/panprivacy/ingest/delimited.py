@@ -111,8 +111,6 @@ class Layout:
 class Delimited:
     """Parses blocks of one CSV file, whose columns its first block tells."""
 
-    quotes = True
-
     def __init__(self, file: str, columns: Columns, layout: Layout, first_block: bytes, *, piped: bool = False) -> None:
         self._layout, self._columns, self._piped = layout, columns, piped
         end = record_ends(first_block, quotes=True, most=1)[0]

@@ -146,9 +146,10 @@ class BatchFeeder:
             listed = listed_in(universe)
             if listed is not None:
                 example = f"like {first_of(listed.listed(0, 1), [True])[0]!r} in the list"
+            elif isinstance(universe, Edges):
+                example = f"0..{universe.count - 1} are the nodes"
             else:
-                count = universe.count if isinstance(universe, Edges) else universe.size
-                example = f"0..{count - 1} {'are the nodes' if isinstance(universe, Edges) else 'there'}"
+                example = f"0..{universe.size - 1} there"
             raise BadInput(
                 batch.file,
                 f"no id of its first {counted(len(rows), 'row')} is in the universe, so that all of them would be left "
@@ -170,7 +171,7 @@ class BatchFeeder:
 
             row = rows.select(pl.any_horizontal(pl.col(needed).is_null()).arg_true()).to_series()[0]
             what = "id" if any(rows[name][row] is None for name in self._columns.ids) else "category"
-            raise bad_row(batch, row, f"the {what} is missing", "missing-value", Hint("skip-missing"))
+            raise bad_row(batch, row, f"the {what} is missing", Hint("skip-missing"), code="missing-value")
         return rows.drop_nulls(needed)
 
     def _listed(self, rows: "pl.DataFrame") -> "pl.DataFrame":
@@ -221,7 +222,7 @@ class BatchFeeder:
             numbered = batch.rows.with_row_index(_ROW).drop_nulls(self._columns.needed)
             wrong = numbered.filter(insert.is_null()).row(0, named=True)
             cause = f"action {wrong[action]!r} is neither insert nor delete"
-            raise bad_row(batch, wrong[_ROW], cause, "unknown-action")
+            raise bad_row(batch, wrong[_ROW], cause, code="unknown-action")
         return insert
 
     def _meanings(self, rows: "pl.DataFrame") -> "pl.Series":
@@ -248,7 +249,7 @@ class BatchFeeder:
             source, target = names
             low, high = pl.min_horizontal(source, target), pl.max_horizontal(source, target)
             rows = rows.with_columns(low.alias(source), high.alias(target))
-        whose = [*names, *self._columns.needed[len(names) :]]
+        whose = self._columns.needed
         return rows.unique(subset=whose, keep="last") if self._est.REPEATABLE else _net(rows, whose)
 
     def _blame(self, batch: Batch) -> BadInput:
@@ -262,23 +263,21 @@ class BatchFeeder:
                 self._est.categories.codes(self._categories(found), Scratch())
             except (OutsideUniverse, TypeError) as error:
                 cause = str(error).removesuffix("; nothing was changed").removesuffix(GATHERED)
-            return bad_row(batch, found[_ROW].item(), cause, "unknown-category", Hint("other"))
+            return bad_row(batch, found[_ROW].item(), cause, Hint("other"), code="unknown-category")
         found = rows.filter(np.logical_not(inside, out=inside))[0]
         row, user = found[_ROW].item(), tuple(found[name].item() for name in self._columns.ids)
         if user == self._columns.ids:
-            return bad_row(batch, row, REPEATS_HEADER, "outside-universe")
-        hints = [Hint("skip-outside")]
-        listed = listed_in(self._est.universe)
+            return bad_row(batch, row, REPEATS_HEADER, code="outside-universe")
+        listed, skip = listed_in(self._est.universe), Hint("skip-outside")
         spelled = listed.respelled(user[0]) if listed is not None and len(user) == 1 else None
         if spelled is not None:
             cause = f"user {user[0]!r} is outside the listed users, where it is spelled {spelled.listed!r}"
-            hints.insert(0, Hint("normalize", spelled.how))
-        else:
-            try:
-                self._est.universe.index(user[0] if len(user) == 1 else user)
-            except OutsideUniverse as error:
-                cause = str(error).removesuffix("; nothing was changed")
-        return bad_row(batch, row, cause, "outside-universe", *hints)
+            return bad_row(batch, row, cause, Hint("normalize", spelled.how), skip, code="outside-universe")
+        try:
+            self._est.universe.index(user[0] if len(user) == 1 else user)
+        except OutsideUniverse as error:
+            cause = str(error).removesuffix("; nothing was changed")
+        return bad_row(batch, row, cause, skip, code="outside-universe")
 
 
 _ROW, _INSERTED = "\0row", "\0insert"  # names that no column of a file has
@@ -307,7 +306,8 @@ def moments_of_rows(
     if moments.null_count():
         row = int(moments.is_null().arg_max() or 0)
         found = times.to_physical()[row]
-        raise bad_row(batch, row, REPEATS_HEADER if found == column else f"{column} {found!r} is not a time; {WRITTEN}")
+        cause = REPEATS_HEADER if found == column else f"{column} {found!r} is not a time; {WRITTEN}"
+        raise bad_row(batch, row, cause, code="untimely")
     return scratch.own(moments.to_numpy().copy())  # what Polars has may be a page of the file itself
 
 
@@ -316,6 +316,6 @@ def chosen_rows(batch: Batch, rows: NDArray[np.bool_] | None, scratch: Scratch) 
     return batch if rows is None else replace(batch, rows=batch.rows[scratch.own(np.flatnonzero(rows))])
 
 
-def bad_row(batch: Batch, row: int, cause: str, code: str = "untimely", *hints: Hint) -> BadInput:
+def bad_row(batch: Batch, row: int, cause: str, *hints: Hint, code: str = "untimely") -> BadInput:
     """What to say of a row of a batch; without a code, its time is wrong."""
     return BadInput(batch.file, cause, batch.before + row + 1, code=code, hints=hints)

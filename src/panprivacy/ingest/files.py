@@ -34,12 +34,13 @@ Polars reads text in pieces of 32 KiB and keeps rows that lie across their ends 
 overwriting it. Longer blocks would be parsed faster, and leave such rows behind.
 """
 STDIN = "-"
-_UNPACK: dict[bytes, Callable[[Any], Any]] = {
+UNPACK: dict[bytes, Callable[[Any], Any]] = {
     b"\x1f\x8b": lambda raw: gzip.GzipFile(fileobj=raw),
     b"\x28\xb5\x2f\xfd": lambda raw: zstd_module().ZstdFile(raw),
     b"BZh": bz2.BZ2File,
     b"\xfd7zX": lzma.LZMAFile,
 }
+"""The first bytes of what is compressed, and what unpacks it."""
 _PACKED = {".gz", ".zst", ".zstd", ".bz2", ".xz"}
 PARQUET = b"PAR1"
 ARROW_FILE = b"ARROW1"
@@ -116,13 +117,14 @@ def _meant(given: str, storage_options: Mapping[str, Any] | None) -> Sequence[st
     if path.is_dir():
         # Not those that begin with . or _, where engines keep their notes.
         inside = [file for file in sorted(path.rglob("*")) if file.is_file()]
-        data = [file for file in inside if not re.search(r"(^|/)[._]", file.relative_to(path).as_posix())]
-        found, none = [str(file) for file in data], "there is no file in this directory"
+        found = [str(file) for file in inside if not re.search(r"(^|/)[._]", file.relative_to(path).as_posix())]
+        if not found:
+            raise BadInput(pattern, "there is no file in this directory", code="no-file")
     elif not path.exists() and glob.has_magic(pattern):
         matched = glob.glob(pattern, recursive=True)  # noqa: PTH207 (a Path cannot glob what is absolute)
-        found, none = sorted(file for file in matched if not Path(file).is_dir()), "no file matches"
-    if not found:
-        raise BadInput(pattern, none, code="no-file")
+        found = sorted(file for file in matched if not Path(file).is_dir())
+        if not found:
+            raise BadInput(pattern, "no file matches", code="no-file")
     for file in found:
         if is_pipe(file):
             continue  # opening and closing it would end the process that writes to it
@@ -221,7 +223,7 @@ def opened(file: str) -> Iterator[tuple["Ahead", Readable]]:
     """Open a file: the raw one, whose position tells the progress, and its unpacked bytes."""
     with file.open() if isinstance(file, RemoteFile) else Path(file).open("rb", buffering=0) as raw:
         ahead = Ahead(raw)
-        unpack = next((each for magic, each in _UNPACK.items() if ahead.first(4).startswith(magic)), None)
+        unpack = next((each for magic, each in UNPACK.items() if ahead.first(4).startswith(magic)), None)
         yield ahead, ahead if unpack is None else unpack(ahead)
 
 
@@ -255,11 +257,6 @@ class Ahead:
     def tell(self) -> int:
         """How many bytes have been read."""
         return self._given
-
-
-def is_packed(first: bytes) -> bool:
-    """Whether bytes that begin so are compressed."""
-    return first.startswith(tuple(_UNPACK))
 
 
 def zstd_module() -> Any:

@@ -27,12 +27,12 @@ from panprivacy.ingest.files import (
     PARQUET,
     PIECE,
     STDIN,
+    UNPACK,
     Format,
     Stream,
     batches_of,
     expand,
     format_of,
-    is_packed,
     is_pipe,
     is_streamed,
     is_utf8,
@@ -220,7 +220,7 @@ class Live:
     def _stream(self, first: bytes) -> Stream:
         if not first:
             raise BadInput(_NAME, "nothing came", code="empty-file")
-        if is_packed(first):
+        if first.startswith(tuple(UNPACK)):
             raise BadInput(_NAME, "is compressed; unpack it on the way (zcat, zstdcat)", code="compressed-pipe")
         return stream_of(_NAME, first, self._columns, self._format, self._layout, piped=True)
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from panprivacy.errors import PanPrivacyError
 from panprivacy.ingest.batch import BadInput
-from panprivacy.urls import Location, located, refusal
+from panprivacy.urls import located, refusal
 
 _BLOCK = 2**23  # bytes of a request
 _STRETCH = 2**26  # bytes of the wanted columns of some row groups, which are in memory at a time
@@ -113,17 +113,15 @@ def find_remote(url: str, options: Mapping[str, Any] | None) -> list[RemoteFile]
             listed = {name: info for name, info in below if not re.search("(^|/)[._]", name[len(path.rstrip("/")) :])}
             none = "there is no file in this directory"
         else:
-            return [_checked(place, path, files.info(path), place.shown)]
-    kept = [(name, info) for name, info in sorted(listed.items()) if info.get("type") != "directory"]
+            listed, none = {path: files.info(path)}, ""
+    kept = {name: info for name, info in sorted(listed.items()) if not (none and info.get("type") == "directory")}
     if not kept:
         raise BadInput(place.shown, none)
-    return [_checked(place, name, info, f"{start}{name.lstrip('/')}") for name, info in kept]
-
-
-def _checked(place: Location, path: str, info: Mapping[str, Any], shown: str) -> RemoteFile:
-    if info.get("size") == 0:
-        raise BadInput(shown, "the file is empty", code="empty-file")
-    return RemoteFile(shown, place.filesystem, path, info)
+    shown = {name: f"{start}{name.lstrip('/')}" if none else place.shown for name in kept}
+    for name, info in kept.items():
+        if info.get("size") == 0:
+            raise BadInput(shown[name], "the file is empty", code="empty-file")
+    return [RemoteFile(shown[name], files, name, info) for name, info in kept.items()]
 
 
 # --- Parquet and Arrow files ------------------------------------------------------------------------------------------

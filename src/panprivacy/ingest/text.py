@@ -25,7 +25,6 @@ EXACT = 2**53
 class JsonLines:
     """Parses blocks of one NDJSON file. A key that is not there is a missing value."""
 
-    quotes = False
     skip = 0
 
     def __init__(self, file: str, columns: Columns, first_block: bytes) -> None:
@@ -250,7 +249,7 @@ class Text(Stream):
             return False
 
         assert self._parser is not None
-        ends = record_ends(block, self._parser.quotes)
+        ends = record_ends(block, quotes=self._format is not Format.ndjson)
         place = bisect_left(ends, True, key=is_refused)
         if place == len(ends):
             return BadInput(self._file, "cannot be read as text in rows", self.rows + 1, code="not-text")
