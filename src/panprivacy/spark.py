@@ -58,22 +58,18 @@ class Fault(NamedTuple):
     code: str | None = None
 
     @classmethod
+    def packed(cls, error: Exception, partition: int, chunk: int) -> bytes:
+        """An exception as the bytes of a fault."""
+        return pickle.dumps(cls(partition, chunk, type(error), str(error), getattr(error, "code", None)))
+
+    @classmethod
     def first(cls, packed: Iterable[bytes]) -> "Fault | None":
         """The first of some that were packed; None if there is none."""
         return min(map(pickle.loads, packed), key=lambda fault: fault[:2], default=None)
 
-    def packed(self) -> bytes:
-        """It as bytes."""
-        return pickle.dumps(self)
-
     def error(self) -> Exception:
         """It as an exception, for the driver to raise."""
         return self.kind(self.said) if self.code is None else self.kind(self.said, code=self.code)  # type: ignore[call-arg]
-
-    @classmethod
-    def of(cls, error: Exception, partition: int, chunk: int) -> "Fault":
-        """An exception as a fault."""
-        return cls(partition, chunk, type(error), str(error), getattr(error, "code", None))
 
 
 @dataclass(frozen=True)
@@ -95,78 +91,58 @@ class Columns:
             )
         ids: Any = batch.column(0) if self.ids == 1 else tuple(batch.columns[: self.ids])
         categories = batch.column(self.ids) if self.categorised else None
-        if self.skip_outside:
-            with Scratch() as scratch:
-                gathered.add(*self._inside(ids, categories, universe, scratch))
-        else:
+        with Scratch() as scratch:
+            if self.skip_outside:
+                inside = mask_inside(universe, ids, scratch)
+                ids = chosen_rows(ids, inside, scratch)
+                categories = None if categories is None else chosen_rows(categories, inside, scratch)
             gathered.add(ids, categories)
-
-    def _inside(self, ids: Any, categories: Any, universe: Any, scratch: Scratch) -> tuple[Any, Any]:
-        """The rows whose user is in the universe."""
-        wanted = mask_inside(universe, ids, scratch)
-        chosen = None if categories is None else chosen_rows(categories, wanted, scratch)
-        return chosen_rows(ids, wanted, scratch), chosen
-
-
-@dataclass(frozen=True)
-class Tasks:
-    """Which task of the second stage feeds which shards: a task costs more than the work that it has with one shard."""
-
-    number: int
-    shards: int
-
-    def of(self, shard: int) -> int:
-        """The task that feeds a shard."""
-        return shard % self.number
-
-    def shards_of(self, task: int) -> range:
-        """The shards that a task feeds."""
-        return range(task, self.shards, self.number)
 
 
 def make_sets(
-    folder: "StateFolder", columns: Columns, tasks: Tasks, partition: int, batches: Iterator["pa.RecordBatch"]
+    folder: "StateFolder", columns: Columns, tasks: int, partition: int, batches: Iterator["pa.RecordBatch"]
 ) -> Iterator["pa.RecordBatch"]:
-    """The sets of slots that one partition of the events touches, one for each shard."""
-    fault: Fault | None = None
+    """The sets of slots that one partition of the events touches, one for each shard.
+
+    A task of the second stage feeds several shards, since a task costs more than the work that it has with one.
+    """
+    fault: bytes | None = None
     with folder.gather() as gathered:
         for chunk, batch in enumerate(batches):
             if fault is None:  # else all that is left is read, for the worker to be ready for another task
                 try:
                     columns.add(gathered, batch, folder.universe)
                 except (PanPrivacyError, ValueError, TypeError) as error:
-                    fault = Fault.of(error, partition, chunk)
+                    fault = Fault.packed(error, partition, chunk)
         if fault is not None:
-            yield from (_row(task, None, fault.packed()) for task in range(tasks.number))
+            yield from (_row(task, None, fault) for task in range(tasks))
         else:
-            for shard in range(tasks.shards):
+            for shard in range(folder.shards):
                 # Sent before the next is asked for, and wiped where the block ends.
-                yield _row(tasks.of(shard), gathered.packed(shard), None)
+                yield _row(shard % tasks, gathered.packed(shard), None)
 
 
 def take_sets(
-    folder: "StateFolder", batch: Any, tasks: Tasks, task: int, batches: Iterator["pa.RecordBatch"]
+    folder: "StateFolder", batch: Any, tasks: int, task: int, batches: Iterator["pa.RecordBatch"]
 ) -> Iterator["pa.RecordBatch"]:
     """Let the shards of one task take their sets, or none of them if there is a fault anywhere."""
     import pyarrow as pa
 
     faults: list[bytes] = []
-    shards = tasks.shards_of(task)
+    shards = range(task, folder.shards, tasks)
     with folder.receive(shards, batch=batch) as received:
         for rows in batches:
             faults.extend(fault.as_py() for fault in rows.column(2) if fault.is_valid)
             for slots in rows.column(1):
                 if slots.is_valid:
                     received.add(slots.as_buffer())
-        first = Fault.first(faults)
-        if first is None:
+        if not faults:
             try:
                 received.take()
             except LateBatch as error:  # the driver does not read the answer of an attempt that it gave up
-                first = Fault.of(error, task, 0)
-    yield pa.record_batch(
-        [pa.array([len(shards)], pa.int32()), pa.array([first and first.packed()], pa.binary())], ["shards", "fault"]
-    )
+                faults = [Fault.packed(error, task, 0)]
+    first = None if not faults else pickle.dumps(Fault.first(faults))
+    yield pa.record_batch([pa.array([len(shards)], pa.int32()), pa.array([first], pa.binary())], ["shards", "fault"])
 
 
 def _row(task: int, slots: Any, fault: bytes | None) -> "pa.RecordBatch":
@@ -260,13 +236,11 @@ def update(
         Take a session that leaves on the disks of the executors, in plain files, who was in a batch.
     """
     if frame.isStreaming:
-        raise InvalidType(
-            "this DataFrame is a stream: feed it with stream(frame, column, folder)",
-            code="spark-stream",
-        )
-    check_session(frame.sparkSession, allow_plain_shuffle=allow_plain_shuffle)
-    left_out = LeftOut(skip_missing, skip_outside, unlisted)
-    with Feeding(frame.sparkSession, _opened(folder), column, category, left_out) as feeding:
+        raise InvalidType("this DataFrame is a stream: feed it with stream(frame, column, folder)", code="spark-stream")
+    session, opened = frame.sparkSession, _opened(folder)
+    check_session(session, allow_plain_shuffle=allow_plain_shuffle)
+    feeding = Feeding(session, opened, column, category, unlisted=unlisted, nulls=skip_missing, outside=skip_outside)
+    with feeding:
         feeding.take(frame, batch)
 
 
@@ -277,14 +251,6 @@ def release(folder: StateFolder | str | Path, level: float = 0.95, **options: An
 
 def _opened(folder: StateFolder | str | Path) -> StateFolder:
     return folder if isinstance(folder, StateFolder) else StateFolder(folder)
-
-
-class LeftOut(NamedTuple):
-    """Which rows are left out: without an id, with a user outside the universe, in no listed category."""
-
-    missing: bool
-    outside: bool
-    unlisted: str
 
 
 class _AsBytes:
@@ -303,18 +269,21 @@ class _AsBytes:
 class Feeding:
     """Feeds DataFrames of the same columns to one folder, which the executors open where they are."""
 
-    def __init__(self, session: Any, folder: StateFolder, column: Any, category: Any, left_out: LeftOut) -> None:
-        if left_out.unlisted not in ("skip", "refuse"):
-            raise InvalidValue(f"unlisted is 'skip' or 'refuse', got {left_out.unlisted!r}", code="unlisted")
+    def __init__(
+        self, spark: Any, folder: StateFolder, column: Any, category: Any, *, unlisted: str, nulls: bool, outside: bool
+    ) -> None:
+        """Rows with nulls, or of users outside the universe, are left out if `nulls` or `outside` says so."""
+        if unlisted not in ("skip", "refuse"):
+            raise InvalidValue(f"unlisted is 'skip' or 'refuse', got {unlisted!r}", code="unlisted")
         ids = list(column) if isinstance(column, Sequence) and not isinstance(column, str) else [column]
         self._names = ids if category is None else [*ids, category]
-        self._columns = Columns(len(ids), category is not None, left_out.outside)
-        self._skip_missing = left_out.missing
-        categories: Any = None if category is None or left_out.unlisted == "refuse" else folder.categories
+        self._columns = Columns(len(ids), category is not None, outside)
+        self._skip_missing = nulls
+        categories: Any = None if category is None or unlisted == "refuse" else folder.categories
         self._listed = None if categories is None or categories.other else list(categories.labels)
         self._folder = folder
-        self._tasks = Tasks(min(folder.shards, session.sparkContext.defaultParallelism), folder.shards)
-        self._shared = session.sparkContext.broadcast(_AsBytes(folder))  # once, and not with every task
+        self._tasks = min(folder.shards, spark.sparkContext.defaultParallelism)
+        self._shared = spark.sparkContext.broadcast(_AsBytes(folder))  # once, and not with every task
 
     def __enter__(self) -> "Feeding":
         return self
@@ -333,27 +302,29 @@ class Feeding:
         self._folder.check_batch(batch)
         columns, shared, tasks = self._columns, self._shared, self._tasks
 
-        def sets(batches: Iterator["pa.RecordBatch"]) -> Iterator["pa.RecordBatch"]:
+        def partition() -> int:
             from pyspark import TaskContext
 
-            return make_sets(shared.value, columns, tasks, TaskContext.get().partitionId(), batches)
+            number: int = TaskContext.get().partitionId()
+            return number
+
+        def sets(batches: Iterator["pa.RecordBatch"]) -> Iterator["pa.RecordBatch"]:
+            return make_sets(shared.value, columns, tasks, partition(), batches)
 
         def taken(batches: Iterator["pa.RecordBatch"]) -> Iterator["pa.RecordBatch"]:
-            from pyspark import TaskContext
-
-            return take_sets(shared.value, batch, tasks, TaskContext.get().partitionId(), batches)
+            return take_sets(shared.value, batch, tasks, partition(), batches)
 
         events = frame.select(*self._names)
         if self._listed is not None:
             events = events.filter(events[len(self._names) - 1].isin(self._listed))
         if self._skip_missing:
             events = events.dropna()
-        moved = events.mapInArrow(sets, SETS).repartitionById(tasks.number, "task")
+        moved = events.mapInArrow(sets, SETS).repartitionById(tasks, "task")
         rows = moved.mapInArrow(taken, TAKEN).collect()
         fault = Fault.first(row.fault for row in rows if row.fault is not None)
         if fault is not None:
             raise fault.error()
-        assert sum(row.shards for row in rows) == tasks.shards, "Spark has run every task of the second stage"
+        assert sum(row.shards for row in rows) == self._folder.shards, "Spark has run every task of the second stage"
 
 
 def stream(
@@ -386,10 +357,8 @@ def stream(
         again reads everything again, so a `Counts` needs one.
     """
     if not frame.isStreaming:
-        raise InvalidType(
-            "this DataFrame is no stream: feed it with update(frame, column, folder)",
-            code="spark-no-stream",
-        )
+        cause = "this DataFrame is no stream: feed it with update(frame, column, folder)"
+        raise InvalidType(cause, code="spark-no-stream")
     session, opened = frame.sparkSession, _opened(folder)
     if not (opened.repeatable or checkpoint or session.conf.get("spark.sql.streaming.checkpointLocation", None)):
         raise PanPrivacyError(
@@ -397,7 +366,7 @@ def stream(
             code="checkpoint-needed",
         )
     check_session(session, allow_plain_shuffle=allow_plain_shuffle)
-    feeding = Feeding(session, opened, column, category, LeftOut(skip_missing, skip_outside, unlisted))
+    feeding = Feeding(session, opened, column, category, unlisted=unlisted, nulls=skip_missing, outside=skip_outside)
 
     def take(events: Any, number: int) -> None:
         # The id of a query is in its checkpoint. One that starts without has another, and numbers batches from 0.

@@ -17,7 +17,7 @@ from panprivacy import testing
 from panprivacy.cli.output import cause_of
 from panprivacy.ingest import BadInput, Columns, Format, Kind, read, read_ids
 from panprivacy.ingest.arrow import ArrowStream
-from panprivacy.ingest.files import zstd_module
+from panprivacy.ingest.files import batches_of, zstd_module
 
 USER = Columns(("user",), Kind.integers)
 FRAME = pl.DataFrame({"user": range(0, 5000, 2), "note": ["x"] * 2500})
@@ -105,15 +105,10 @@ def test_arrow_streams_in_files_are_read_by_name_or_by_their_first_bytes(tmp_pat
 
 def _ids(data: bytes, length: int, columns: Columns = USER) -> list[object]:
     """The ids of a stream that comes in pieces of this length."""
-    stream, ids = ArrowStream("f", columns), []
-    for start in range(0, len(data) + length, length):
-        block = stream.block(data[start : start + length], last=start >= len(data))
-        if block:
-            frame = stream.batch(block, lambda block=block: stream.parse(block), 0).rows  # type: ignore[misc]
-            assert frame.columns == ["user"]
-            ids += frame["user"].to_list()
-        stream.refuse_broken()
-    return ids
+    pieces = [data[start : start + length] for start in range(0, len(data), length)]
+    frames = [batch.rows for batch in batches_of([*pieces, b""], lambda _: ArrowStream("f", columns)) if batch]
+    assert all(frame.columns == ["user"] for frame in frames)
+    return [user for frame in frames for user in frame["user"]]
 
 
 @pytest.mark.parametrize("length", [1, 7, 1000, 10**6])

@@ -11,7 +11,7 @@ from sparks import UNIVERSE, counted, density, present
 import panprivacy as pp
 from panprivacy.folder import LateBatch
 from panprivacy.folder.shards import BatchLog
-from panprivacy.spark import Columns, Fault, Tasks, make_sets, take_sets
+from panprivacy.spark import Columns, Fault, make_sets, take_sets
 from panprivacy.testing import refused
 
 pa = pytest.importorskip("pyarrow")
@@ -33,9 +33,9 @@ def sets_of(folder: pp.StateFolder, *partitions: Iterator[Any], columns: Columns
     ]
 
 
-def tasks(folder: pp.StateFolder) -> Tasks:
+def tasks(folder: pp.StateFolder) -> int:
     """Two tasks, if there are two shards: the first has the first, the third, and so on."""
-    return Tasks(min(folder.shards, 2), folder.shards)
+    return min(folder.shards, 2)
 
 
 def copied(row: Any) -> Any:
@@ -47,7 +47,7 @@ def take(folder: pp.StateFolder, rows: list[Any], batch: Any = None) -> list[Any
     """What the second stage reports, each task having what was sent to it."""
     return [
         report.column(1)[0].as_py()
-        for task in range(tasks(folder).number)
+        for task in range(tasks(folder))
         for report in take_sets(
             folder, batch, tasks(folder), task, iter([row for row in rows if row.column(0)[0].as_py() == task])
         )

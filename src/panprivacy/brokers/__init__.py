@@ -32,7 +32,7 @@ class Unreachable(PanPrivacyError):
 
 
 class Hopeless(PanPrivacyError):
-    """The broker will never deliver this topic or stream."""
+    """The broker will never deliver this topic or stream, or a message can never be counted; it is not quoted."""
 
     CODE = "broker-hopeless"
 
@@ -117,7 +117,7 @@ class Broker(Protocol):
         """Some messages as soon as there are any, None if the broker has none. Raises `Unreachable` and `Hopeless`."""
 
     def waiting(self) -> int | None:
-        """How many messages are not fetched yet; None if the broker does not say."""
+        """How many messages are not fetched yet; None, or `Unreachable`, if the broker does not say."""
 
     def check(self) -> None:
         """Ask whether there is something to read, without reading it. Raises `Unreachable` and `Hopeless`."""

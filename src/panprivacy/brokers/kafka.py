@@ -1,6 +1,7 @@
 """A topic of Kafka, read by librdkafka: the group's offsets are committed once the state is on disk."""
 
 import threading
+from contextlib import suppress
 from typing import Any
 
 from panprivacy.brokers import NO_ANSWER, NOT_ALLOWED, NOT_LET_IN, NOT_YET, Hopeless, Messages, Unreachable
@@ -46,14 +47,8 @@ class Kafka:
     def __init__(self, servers: str, topic: str, group: str, options: dict[str, Any]) -> None:
         self.name = f"kafka://{servers}/{topic}"
         self._topic = topic
-        self._options = {
-            **_PLAIN,
-            "group.instance.id": f"panprivacy-{topic}",
-            **options,
-            **_OURS,
-            "bootstrap.servers": servers,
-            "group.id": group,
-        }
+        self._options = {**_PLAIN, "group.instance.id": f"panprivacy-{topic}", **options}
+        self._options |= {**_OURS, "bootstrap.servers": servers, "group.id": group}
         self._reader: Reader | None = None
         self._trouble: str | None = NOT_YET
         self._acknowledged: Ends = {}
@@ -110,19 +105,21 @@ class Kafka:
 
     def close(self) -> None:
         """Commit what was acknowledged once more, and leave; a broker that does not answer gets some seconds."""
-        if self._reader is not None:
-            leaving = threading.Thread(target=self._leave, args=(self._reader,), name="leaving Kafka", daemon=True)
-            leaving.start()
-            leaving.join(_PATIENCE)
+        reader = self._reader
+        if reader is None:
+            return
 
-    def _leave(self, reader: Reader) -> None:
-        try:
-            if self._acknowledged:
-                reader.commit(self._acknowledged, wait=True)
-        except Failed:
-            pass  # then the messages are given out again, which does no harm
-        finally:
-            reader.close()
+        def leave() -> None:
+            try:
+                with suppress(Failed):  # then the messages are given out again, which does no harm
+                    if self._acknowledged:
+                        reader.commit(self._acknowledged, wait=True)
+            finally:
+                reader.close()
+
+        leaving = threading.Thread(target=leave, name="leaving Kafka", daemon=True)
+        leaving.start()
+        leaving.join(_PATIENCE)
 
     def _connected(self) -> Reader:
         if self._reader is None:

@@ -166,14 +166,10 @@ class Reader:
 
     def ends(self) -> Ends:
         """How far each partition was fetched, of those that were."""
-        assigned = POINTER(_Partitions)()
-        self._check(self._call["assignment"](self._client, byref(assigned)))
-        try:
+        with self._assigned() as assigned:
             self._check(self._call["position"](self._client, assigned))
             each = (assigned.contents.elements[i] for i in range(assigned.contents.count))
             return {part.partition: part.offset for part in each if part.offset >= 0}
-        finally:
-            self._call["topic_partition_list_destroy"](assigned)
 
     def waiting(self) -> int:
         """How many messages are behind those that were fetched, as the library knows from its last answers."""
@@ -185,14 +181,9 @@ class Reader:
 
     def answers(self, seconds: float) -> bool:
         """Whether the broker has given this reader partitions, and answers now."""
-        assigned = POINTER(_Partitions)()
-        self._check(self._call["assignment"](self._client, byref(assigned)))
-        try:
-            if not assigned.contents.count:
-                return False
-            return bool(self._call["committed"](self._client, assigned, int(seconds * 1000)) == 0)
-        finally:
-            self._call["topic_partition_list_destroy"](assigned)
+        with self._assigned() as assigned:
+            committed = self._call["committed"]
+            return bool(assigned.contents.count and committed(self._client, assigned, int(seconds * 1000)) == 0)
 
     def commit(self, ends: Ends, *, wait: bool) -> None:
         """Have the broker remember how far was read; raises `Failed`."""
@@ -204,6 +195,15 @@ class Reader:
         self._call["queue_destroy"](self._queue)
         self._call["consumer_close"](self._client)
         self._call["destroy"](self._client)
+
+    @contextmanager
+    def _assigned(self) -> Iterator[Any]:
+        assigned = POINTER(_Partitions)()
+        self._check(self._call["assignment"](self._client, byref(assigned)))
+        try:
+            yield assigned
+        finally:
+            self._call["topic_partition_list_destroy"](assigned)
 
     @contextmanager
     def _listed(self, ends: "dict[int, int] | dict[int, None]") -> Iterator[Any]:

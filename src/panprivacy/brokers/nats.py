@@ -5,8 +5,10 @@ after newer messages, and acknowledging those would acknowledge the older ones u
 """
 
 import asyncio
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from typing import Any
+from functools import wraps
+from typing import Any, TypeVar
 
 from panprivacy.brokers import NO_ANSWER, NOT_LET_IN, Block, Hopeless, Messages, Unreachable
 
@@ -14,6 +16,26 @@ _PATIENCE = 5.0  # seconds for a connection
 _PING = 10  # seconds between questions whether the broker is there, two of which may stay without an answer
 _NOT_LET_IN = "authorization violation"  # which nats-py quotes in an error of no class of its own
 _PENDING = 100_000  # messages that may be out and not acknowledged
+
+
+T = TypeVar("T")
+
+
+def _in_loop(method: Callable[..., Coroutine[Any, Any, T]]) -> Callable[..., T]:
+    """Run a method in the loop of its client."""
+
+    @wraps(method)
+    def run(self: "Nats", *arguments: Any) -> T:
+        import nats.errors
+
+        self._loop = self._loop or asyncio.new_event_loop()
+        try:
+            # A client that cannot find its server would let a call wait for ever.
+            return self._loop.run_until_complete(asyncio.wait_for(method(self, *arguments), 2 * _PATIENCE))
+        except (nats.errors.Error, TimeoutError, OSError) as error:
+            raise Unreachable(self._cause(error)) from None
+
+    return run
 
 
 class Nats:
@@ -31,73 +53,9 @@ class Nats:
         self._pulled: Any = None
         self._noted: BaseException | None = None  # the last error of a connection that is tried again and again
 
-    def fetch(self, most: int, seconds: float) -> Messages | None:
+    @_in_loop
+    async def fetch(self, most: int, seconds: float) -> Messages | None:
         """Messages that are there, or the first that come."""
-        return self._done(self._fetch(most, seconds))  # type: ignore[no-any-return]
-
-    def waiting(self) -> int | None:
-        """How many messages of the stream the consumer has not been given."""
-        try:
-            return self._done(self._waiting())  # type: ignore[no-any-return]
-        except Unreachable:  # or this user may not ask
-            return None
-
-    def check(self) -> None:
-        """Ask for the stream; a missing consumer is not made."""
-        try:
-            self._done(self._check())
-        finally:
-            self.close()
-
-    def acknowledge(self, messages: Messages) -> None:
-        """Acknowledge each message, and wait until the broker has it."""
-        self._done(self._acknowledge(messages.receipt))
-
-    def close(self) -> None:
-        """Disconnect."""
-        if self._loop is not None:
-            try:
-                if self._client is not None:
-                    self._done(self._client.close())
-            except Unreachable:
-                pass  # the loop is closed all the same
-            finally:
-                self._end_tasks(self._loop)
-                self._loop.close()
-
-    @staticmethod
-    def _end_tasks(loop: asyncio.AbstractEventLoop) -> None:
-        """End tasks that nats-py has left: a loop that is closed over them complains on standard error."""
-        tasks = asyncio.all_tasks(loop)
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            loop.run_until_complete(asyncio.wait(tasks))
-
-    def _done(self, what: Any) -> Any:
-        import nats.errors
-
-        self._loop = self._loop or asyncio.new_event_loop()
-        try:
-            # A client that cannot find its server would let a call wait for ever.
-            return self._loop.run_until_complete(asyncio.wait_for(what, 2 * _PATIENCE))
-        except (nats.errors.Error, TimeoutError, OSError) as error:
-            raise Unreachable(self._cause(error)) from None
-
-    def _cause(self, error: BaseException) -> str:
-        """Why there is nothing to read, for people."""
-        from nats.errors import NoServersError
-        from nats.js.errors import NotFoundError, ServiceUnavailableError
-
-        if isinstance(error, NotFoundError):
-            return f"there is no stream {self._stream}"
-        if isinstance(error, ServiceUnavailableError):
-            return "the broker has no JetStream"
-        if any(_NOT_LET_IN in str(each).lower() for each in (error, self._noted)):
-            return NOT_LET_IN
-        return NO_ANSWER if isinstance(error, (TimeoutError, OSError, NoServersError)) else type(error).__name__
-
-    async def _fetch(self, most: int, seconds: float) -> Messages | None:
         import nats.errors
 
         pulled = await self._connected()
@@ -115,29 +73,69 @@ class Nats:
             message.data = b""  # the message is kept until it is acknowledged, and its data could not be wiped
         return Messages(payloads, found, lambda number: f"message {messages[number].metadata.sequence.stream}")
 
-    async def _waiting(self) -> int | None:
-        pulled = await self._connected()
-        found: int | None = (await pulled.consumer_info()).num_pending
+    @_in_loop
+    async def waiting(self) -> int | None:
+        """How many messages of the stream the consumer has not been given."""
+        found: int | None = (await (await self._connected()).consumer_info()).num_pending
         return found
 
-    async def _acknowledge(self, found: list[Any]) -> None:
-        for message in found:
+    def check(self) -> None:
+        """Ask for the stream; a missing consumer is not made."""
+        try:
+            self._ask()
+        finally:
+            self.close()
+
+    @_in_loop
+    async def _ask(self) -> None:
+        await self._connect()
+        await self._check_consumer(self._client.jetstream(), add=False)
+
+    @_in_loop
+    async def acknowledge(self, messages: Messages) -> None:
+        """Acknowledge each message, and wait until the broker has it."""
+        for message in messages.receipt:
             await message.ack()
         await self._client.flush(timeout=_PATIENCE)
 
-    async def _check(self) -> None:
-        from nats.js.errors import NotFoundError
+    def close(self) -> None:
+        """Disconnect, and end tasks that nats-py has left: a loop that is closed over them complains."""
+        if self._loop is not None:
+            try:
+                with suppress(Unreachable):  # the loop is closed all the same
+                    self._disconnect()
+            finally:
+                tasks = asyncio.all_tasks(self._loop)
+                for task in tasks:
+                    task.cancel()
+                if tasks:
+                    self._loop.run_until_complete(asyncio.wait(tasks))
+                self._loop.close()
 
-        await self._connect()
-        stream = self._client.jetstream()
-        await stream.stream_info(self._stream)
-        with suppress(NotFoundError):  # a consumer that is missing will be made
-            self._check_policy((await stream.consumer_info(self._stream, self._consumer)).config)
+    @_in_loop
+    async def _disconnect(self) -> None:
+        if self._client is not None:
+            await self._client.close()
+
+    def _cause(self, error: BaseException) -> str:
+        """Why there is nothing to read, for people."""
+        from nats.errors import NoServersError
+        from nats.js.errors import NotFoundError, ServiceUnavailableError
+
+        if isinstance(error, NotFoundError):
+            return f"there is no stream {self._stream}"
+        if isinstance(error, ServiceUnavailableError):
+            return "the broker has no JetStream"
+        if any(_NOT_LET_IN in str(each).lower() for each in (error, self._noted)):
+            return NOT_LET_IN
+        return NO_ANSWER if isinstance(error, (TimeoutError, OSError, NoServersError)) else type(error).__name__
 
     async def _connected(self) -> Any:
         await self._connect()
         if self._pulled is None:
-            self._pulled = await self._consumer_of(self._client.jetstream())
+            stream = self._client.jetstream()
+            await self._check_consumer(stream, add=True)
+            self._pulled = await stream.pull_subscribe_bind(consumer=self._consumer, stream=self._stream)
         return self._pulled
 
     async def _connect(self) -> None:
@@ -156,8 +154,8 @@ class Nats:
         """Note the last error of a connection, in the place of a line on standard error; none if it is there again."""
         self._noted = error
 
-    async def _consumer_of(self, stream: Any) -> Any:
-        """The durable consumer; made if it is missing."""
+    async def _check_consumer(self, stream: Any, *, add: bool) -> None:
+        """Refuse a durable consumer that is not as it must be; one that is missing may be added."""
         from nats.js.api import AckPolicy, ConsumerConfig
         from nats.js.errors import NotFoundError
 
@@ -165,19 +163,10 @@ class Nats:
         try:
             config = (await stream.consumer_info(self._stream, self._consumer)).config
         except NotFoundError:
-            config = ConsumerConfig(
-                durable_name=self._consumer,
-                ack_policy=AckPolicy.EXPLICIT,
-                filter_subject=self._subject,
-                max_ack_pending=_PENDING,
-            )
-            await stream.add_consumer(self._stream, config)
-        self._check_policy(config)
-        return await stream.pull_subscribe_bind(consumer=self._consumer, stream=self._stream)
-
-    def _check_policy(self, config: Any) -> None:
-        from nats.js.api import AckPolicy
-
+            config = ConsumerConfig(durable_name=self._consumer, filter_subject=self._subject, max_ack_pending=_PENDING)
+            config.ack_policy = AckPolicy.EXPLICIT
+            if add:
+                await stream.add_consumer(self._stream, config)
         if config.ack_policy != AckPolicy.EXPLICIT:
             raise Hopeless(f"consumer {self._consumer} does not acknowledge each message: its policy must be explicit")
 

@@ -9,6 +9,7 @@ them when they are freed.
 # mypy: disallow-untyped-defs=False, disallow-untyped-calls=False, disallow-untyped-decorators=False
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from enum import StrEnum
 
 import numpy as np
@@ -71,19 +72,15 @@ def bodies_of(payloads: Block, columns: Columns, kind: Payload | None = None) ->
 
 
 def _objects(payloads: Block) -> NDArray[np.uint8]:
+    """Objects as NDJSON: one that is written over several lines is written in one, anything else stays as it is."""
     if payloads.of_lines:
         return payloads.octets.copy()
-    return _lines([_in_one_line(payload) for payload in payloads])
-
-
-def _in_one_line(payload: bytes) -> bytes:
-    """An object that is written over several lines in one; anything else as it is."""
-    if b"\n" not in payload.strip():
-        return payload
-    try:
-        return json.dumps(json.loads(payload)).encode()
-    except (ValueError, RecursionError):
-        return payload  # several objects, or none
+    lines = list(payloads)
+    for number, payload in enumerate(lines):
+        if b"\n" in payload.strip():
+            with suppress(ValueError, RecursionError):  # several objects, or none
+                lines[number] = json.dumps(json.loads(payload)).encode()
+    return _lines(lines)
 
 
 def _ids(payloads: Block, columns: Columns) -> NDArray[np.uint8]:

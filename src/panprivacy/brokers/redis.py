@@ -2,6 +2,8 @@
 
 import json
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from panprivacy.brokers import NO_ANSWER, NOT_ALLOWED, NOT_LET_IN, Block, Hopeless, Messages, Unreachable
@@ -21,41 +23,38 @@ class Redis:
     """
 
     def __init__(
-        self,
-        servers: str,
-        stream: str,
-        group: str,
-        options: dict[str, Any],
-        *,
-        database: int = 0,
-        field: str | None,
+        self, servers: str, stream: str, group: str, options: dict[str, Any], *, database: int = 0, field: str | None
     ) -> None:
         self.name = f"redis://{servers}/{stream}"
         host, _, port = servers.rpartition(":")
         self._options = {"host": host or port, "port": int(port) if host else 6379, "db": database, **options}
-        self._stream, self._group = stream, group
+        self._stream, self._group, self._missing = stream, group, f"there is no stream {stream}"
         self._field = None if field is None else field.encode()
         self._client: Any = None
         self._after = "0"
 
     def fetch(self, most: int, seconds: float) -> Messages | None:
         """Entries that are pending, in order, and then new ones."""
-        from redis.exceptions import RedisError
-
-        try:
-            entries = self._read(most, seconds)
-        except (RedisError, OSError) as error:
-            self.close()
-            raise Unreachable(self._cause(error)) from None
+        with self._asking():
+            answer = self._connected().xreadgroup(
+                self._group, _CONSUMER, {self._stream: self._after}, count=most, block=max(int(seconds * 1000), 1)
+            )
+        streams = list(answer.values()) if isinstance(answer, dict) else [each[1] for each in answer or ()]
+        entries: list[Any] = streams[0] if streams else []  # their names and fields
+        if entries and isinstance(entries[0], list):
+            entries = entries[0]
         if self._after != _NEW:
             self._after = entries[-1][0].decode() if entries else _NEW
-        found = [(name, self._payload(fields)) for name, fields in entries if fields]  # deleted ones have none
-        if not found:
-            return None
-        payloads = Block.of([payload for _, payload in found])
-        lacking = "" if self._field is None else f", which has no field {self._field.decode()!r}"
-        places = [f"entry {name.decode()}{lacking if payload is _NO_PAYLOAD else ''}" for name, payload in found]
-        return Messages(payloads, [name for name, _ in entries], places.__getitem__)
+        places, payloads = list[str](), list[bytes]()
+        for name, fields in entries:
+            if not fields:  # it was deleted
+                continue
+            payload = _as_json(fields) if self._field is None else fields.get(self._field)
+            lacking = "" if payload or self._field is None else f", which has no field {self._field.decode()!r}"
+            places.append(f"entry {name.decode()}{lacking}")
+            payloads.append(payload or _NO_PAYLOAD)
+        receipt = [name for name, _ in entries]
+        return Messages(Block.of(payloads), receipt, places.__getitem__) if payloads else None
 
     def waiting(self) -> int | None:
         """How many entries the group has not been given; Redis knows from version 7 on."""
@@ -70,14 +69,9 @@ class Redis:
 
     def check(self) -> None:
         """Ask for the stream, and for the names of the fields of its last entry."""
-        from redis.exceptions import RedisError
-
-        try:
-            with self._made() as client:
-                kind = client.type(self._stream)
-                last = client.xrevrange(self._stream, count=1) if kind == b"stream" else []
-        except (RedisError, OSError) as error:
-            raise Unreachable(self._cause(error)) from None
+        with self._asking(), self._made() as client:
+            kind = client.type(self._stream)
+            last = client.xrevrange(self._stream, count=1) if kind == b"stream" else []
         if kind == b"none":
             raise Unreachable(self._missing)
         if kind != b"stream":
@@ -87,13 +81,8 @@ class Redis:
 
     def acknowledge(self, messages: Messages) -> None:
         """Take the entries off the list of pending ones."""
-        from redis.exceptions import RedisError
-
-        try:
+        with self._asking():
             self._connected().xack(self._stream, self._group, *messages.receipt)
-        except (RedisError, OSError) as error:
-            self.close()
-            raise Unreachable(self._cause(error)) from None
 
     def close(self) -> None:
         """Disconnect. Entries whose delivery was lost may be pending then: they are read first."""
@@ -102,14 +91,16 @@ class Redis:
             self._client.close()
             self._client = None
 
-    def _read(self, most: int, seconds: float) -> list[Any]:
-        """Entries: their names and fields."""
-        answer = self._connected().xreadgroup(
-            self._group, _CONSUMER, {self._stream: self._after}, count=most, block=max(int(seconds * 1000), 1)
-        )
-        streams = list(answer.values()) if isinstance(answer, dict) else [each[1] for each in answer or ()]
-        entries: list[Any] = streams[0] if streams else []
-        return entries[0] if entries and isinstance(entries[0], list) else entries
+    @contextmanager
+    def _asking(self) -> Iterator[None]:
+        """Disconnect if the broker does not answer, or refuses something."""
+        from redis.exceptions import RedisError
+
+        try:
+            yield
+        except (RedisError, OSError) as error:
+            self.close()
+            raise Unreachable(self._cause(error)) from None
 
     def _connected(self) -> Any:
         if self._client is None:
@@ -136,10 +127,6 @@ class Redis:
         ours = {"decode_responses": False, "retry": Retry(NoBackoff(), 0)}  # a consumer tries again, and says so
         return redis.Redis(**{**plain, **self._options, **ours})
 
-    @property
-    def _missing(self) -> str:
-        return f"there is no stream {self._stream}"
-
     def _cause(self, error: BaseException) -> str:
         """Why there is nothing to read, for people."""
         from redis import exceptions
@@ -152,9 +139,6 @@ class Redis:
             return NO_ANSWER
         return f"{self._stream} is no stream" if "WRONGTYPE" in str(error) else type(error).__name__
 
-    def _payload(self, fields: dict[bytes, bytes]) -> bytes:
-        return _as_json(fields) if self._field is None else fields.get(self._field) or _NO_PAYLOAD
-
 
 def _as_json(fields: dict[bytes, bytes]) -> bytes:
     """The fields of an entry as an object; a value that is written like an integer is one.
@@ -162,12 +146,9 @@ def _as_json(fields: dict[bytes, bytes]) -> bytes:
     >>> _as_json({b"user": b"17", b"clinic": b"north", b"ward": b"007"})
     b'{"user":17,"clinic":"north","ward":"007"}'
     """
-    return b"{" + b",".join(_as_text(name) + b":" + _value(value) for name, value in fields.items()) + b"}"
 
+    def as_text(value: bytes) -> bytes:
+        return json.dumps(value.decode(errors="replace")).encode()
 
-def _value(value: bytes) -> bytes:
-    return value if _NUMBER.fullmatch(value) else _as_text(value)
-
-
-def _as_text(value: bytes) -> bytes:
-    return json.dumps(value.decode(errors="replace")).encode()
+    values = {name: value if _NUMBER.fullmatch(value) else as_text(value) for name, value in fields.items()}
+    return b"{" + b",".join(as_text(name) + b":" + value for name, value in values.items()) + b"}"

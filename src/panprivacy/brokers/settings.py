@@ -31,6 +31,11 @@ class SourceTable(Table):
 
     NEEDS: ClassVar[str]
     """The package of the client."""
+    CLIENT: ClassVar[Callable[..., Broker]]
+    READER: ClassVar[str] = "group"
+    """The setting that names the reader."""
+    READ_FROM: ClassVar[str] = "stream"
+    """The setting that an address names."""
 
     servers: str = Field(min_length=1, description="the host and port of the broker")
     format: Literal["json", "id", "arrow"] | None = None
@@ -43,63 +48,47 @@ class SourceTable(Table):
 
     def broker(self, reader: str) -> Broker:
         """The client, not connected; `reader` is the default name of the group or consumer."""
-        raise NotImplementedError
+        given = self.model_dump(exclude={"kind", "format", "bad", "batch"})
+        return type(self).CLIENT(**given | {self.READER: given[self.READER] or reader})
 
 
 class KafkaTable(SourceTable):
     """A topic of Kafka."""
 
-    NEEDS = "confluent_kafka"
+    NEEDS, CLIENT, READ_FROM = "confluent_kafka", Kafka, "topic"
 
     kind: Literal["kafka"]
     topic: str = Field(min_length=1, description="the topic with the messages")
     group: str | None = None
     batch: int = Field(default=20_000, ge=1)
 
-    def broker(self, reader: str) -> Broker:
-        return Kafka(self.servers, self.topic, self.group or reader, self.options)
 
-
-class StreamTable(SourceTable):
-    """What brokers of streams have in common."""
-
-    stream: str = Field(min_length=1, description="the stream with the messages")
-
-
-class NatsTable(StreamTable):
+class NatsTable(SourceTable):
     """A stream of NATS JetStream."""
 
-    NEEDS = "nats"
+    NEEDS, CLIENT, READER = "nats", Nats, "consumer"
 
     kind: Literal["nats"]
+    stream: str = Field(min_length=1, description="the stream with the messages")
     consumer: str | None = None
     subject: str | None = None
     batch: int = Field(default=2_000, ge=1)
 
-    def broker(self, reader: str) -> Broker:
-        return Nats(self.servers, self.stream, self.consumer or reader, self.options, subject=self.subject)
 
-
-class RedisTable(StreamTable):
+class RedisTable(SourceTable):
     """A stream of Redis."""
 
-    NEEDS = "redis"
+    NEEDS, CLIENT = "redis", Redis
 
     kind: Literal["redis"]
+    stream: str = Field(min_length=1, description="the stream with the messages")
     group: str | None = None
     field: str | None = None
     database: int = Field(default=0, ge=0)
     batch: int = Field(default=5_000, ge=1)
 
-    def broker(self, reader: str) -> Broker:
-        return Redis(
-            self.servers, self.stream, self.group or reader, self.options,
-            database=self.database, field=self.field,
-        )  # fmt: skip
-
 
 _KINDS: dict[str, type[SourceTable]] = {"kafka": KafkaTable, "nats": NatsTable, "redis": RedisTable}
-_READ_FROM = {"kafka": "topic", "nats": "stream", "redis": "stream"}
 
 
 def read_source(values: dict[str, Any], path: str, columns: Columns, problems: list[str]) -> SourceTable | None:
@@ -139,12 +128,12 @@ def parse_address(address: str) -> dict[str, Any]:
     {'kind': 'redis', 'servers': 'localhost:6379', 'stream': 'visits', 'field': 'data', 'database': 2}
     """
     parts = urlsplit(address)
-    read_from = _READ_FROM.get(parts.scheme)
-    if read_from is None or not parts.netloc or not parts.path.strip("/"):
+    if parts.scheme not in _KINDS or not parts.netloc or not parts.path.strip("/"):
         raise InvalidValue(f"{address}: an address is like kafka://HOST:PORT/TOPIC, nats://HOST:PORT/STREAM or "
                            "redis://HOST:PORT/STREAM", code="broker-address")  # fmt: skip
     if "@" in parts.netloc:
         raise InvalidValue("a password in an address can be read by everybody on this machine: put it into a file",
                            code="broker-password")  # fmt: skip
+    read_from = _KINDS[parts.scheme].READ_FROM
     more = {key: int(value) if key in _WHOLE and value.isdecimal() else value for key, value in parse_qsl(parts.query)}
     return {"kind": parts.scheme, "servers": parts.netloc, read_from: parts.path.strip("/"), **more}

@@ -13,14 +13,15 @@ some whole batches at a time.
 
 import io
 import struct
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from panprivacy.ingest.batch import BadInput, Batch, Columns, ProblemType, Refused
-from panprivacy.ingest.columnar import overwrite_decoder, wanted
+from panprivacy.ingest.batch import BadInput, Columns, ProblemType, Refused
+from panprivacy.ingest.columnar import field_names, overwrite_decoder, wanted
+from panprivacy.ingest.files import Stream
 from panprivacy.memory.scratch import Scratch
 
 if TYPE_CHECKING:
@@ -32,14 +33,11 @@ PREFIX = struct.Struct("<Ii")
 MARK = 0xFFFFFFFF
 SCHEMA, DICTIONARY, BATCH = 1, 2, 3
 """Kinds of messages."""
-
-
-class NotThere(Exception):
-    """The metadata lack a field that is needed, or point out of themselves."""
+_DAMAGED = "this Arrow stream is damaged"
 
 
 class Table(NamedTuple):
-    """A table of FlatBuffers. What points out of the metadata is a `struct.error`.
+    """A table of FlatBuffers. A field that is missing, or that points out of the metadata, is a `struct.error`.
 
     A table begins with the distance back to a list of 16-bit numbers: two lengths, and the place of each field.
     """
@@ -57,7 +55,7 @@ class Table(NamedTuple):
         (back,) = struct.unpack_from("<i", self.data, self.at)
         fields = self.at - back
         if fields < 0:
-            raise NotThere
+            raise struct.error
         (length,) = struct.unpack_from("<H", self.data, fields)
         entry = 4 + 2 * field
         offset = struct.unpack_from("<H", self.data, fields + entry)[0] if entry < length else 0
@@ -72,7 +70,7 @@ class Table(NamedTuple):
         """Where the thing is that a field points to."""
         place = self.place(field)
         if place is None:
-            raise NotThere
+            raise struct.error
         return place + int(struct.unpack_from("<I", self.data, place)[0])
 
     def table(self, field: int) -> "Table":
@@ -81,17 +79,9 @@ class Table(NamedTuple):
 
     def tables(self, field: int) -> "list[Table]":
         """The tables of a list; none if there is no list."""
-        if self.place(field) is None:
-            return []
-        start = self.below(field)
-        places = self._places(start)
-        return [Table(self.data, place + struct.unpack_from("<I", self.data, place)[0]) for place in places]
-
-    def _places(self, start: int) -> range:
-        (count,) = struct.unpack_from("<I", self.data, start)
-        if start + 4 + 4 * count > len(self.data):
-            raise NotThere
-        return range(start + 4, start + 4 + 4 * count, 4)
+        offsets = self.structs(field, "<I")
+        start = self.below(field) + 4 if offsets else 0
+        return [Table(self.data, start + 4 * i + offset) for i, (offset,) in enumerate(offsets)]
 
     def structs(self, field: int, form: str) -> list[tuple[Any, ...]]:
         """The structs of a list, each with this format; none if there is no list."""
@@ -101,7 +91,7 @@ class Table(NamedTuple):
         (count,) = struct.unpack_from("<I", self.data, start)
         found = self.data[start + 4 : start + 4 + count * each.size]
         if len(found) != count * each.size:
-            raise NotThere
+            raise struct.error
         return list(each.iter_unpack(found))
 
     def text(self, field: int) -> str:
@@ -111,50 +101,36 @@ class Table(NamedTuple):
         return bytes(self.data[start + 4 : start + 4 + length]).decode()
 
 
-class Message(NamedTuple):
-    """One message: its kind, how many bytes of body follow it, and what it holds."""
-
-    kind: int
-    size: int
-    table: Table
-
-    @classmethod
-    def read(cls, metadata: memoryview) -> "Message":
-        """Read the metadata of a message."""
-        table = Table.root(metadata)
-        return cls(table.number(1, "<B"), table.number(3, "<q"), table)
-
-    @property
-    def header(self) -> Table:
-        """The schema or the record batch."""
-        return self.table.table(2)
+def read_message(metadata: memoryview) -> tuple[int, int, Table]:
+    """The kind of a message, how many bytes of body follow it, and the schema or record batch that it is."""
+    table = Table.root(metadata)
+    return table.number(1, "<B"), table.number(3, "<q"), table.table(2)
 
 
-_BROKEN = (NotThere, struct.error, ValueError, LookupError, OverflowError, StopIteration)
+_BROKEN = (struct.error, ValueError, LookupError, OverflowError, StopIteration)
 
 
-def _messages(octets: NDArray[np.uint8]) -> Iterator[tuple[Message, NDArray[np.uint8]] | None]:
-    """All messages, each with its body; None where a stream ends."""
+def _messages(octets: NDArray[np.uint8]) -> Iterator[tuple[int, Table, NDArray[np.uint8]] | None]:
+    """All messages: their kinds, what they are, and their bodies; None where a stream ends."""
     data, at = memoryview(octets.data), 0
     while at < len(data):
         mark, length = PREFIX.unpack_from(data, at)
-        if mark != MARK or length < 0:
-            _refuse()
+        _require(mark == MARK and length >= 0)
         start = at + PREFIX.size + length
         if not length:
             yield None
             at = start
             continue
         metadata = data[at + PREFIX.size : start]
-        message = Message.read(metadata)
-        if len(metadata) != length or not 0 <= message.size <= len(data) - start:
-            _refuse("this Arrow stream is cut off")
-        at = start + message.size
-        yield message, octets[start:at]
+        kind, size, header = read_message(metadata)
+        _require(len(metadata) == length and 0 <= size <= len(data) - start, "this Arrow stream is cut off")
+        at = start + size
+        yield kind, header, octets[start:at]
 
 
-def _refuse(detail: str = "this Arrow stream is damaged") -> NoReturn:
-    raise Refused(ProblemType.unreadable, detail) from None
+def _require(holds: bool, detail: str = _DAMAGED) -> None:
+    if not holds:
+        raise Refused(ProblemType.unreadable, detail)
 
 
 # --- Plain integers: one column, without missing values, not compressed ---------------------------------------------
@@ -164,50 +140,31 @@ _INTEGER_DTYPES = {
 }
 
 
-class _NotPlain(Exception):
-    """This stream needs the general reader."""
-
-
 def integers_in_arrow(octets: NDArray[np.uint8], name: str) -> list[NDArray[Any]] | None:
     """Views of the integers of each record batch, where they lie; None if the stream is not plain."""
-    try:
-        return _plain_batches(octets, name)
-    except (_NotPlain, Refused, *_BROKEN):
-        return None
-
-
-def _plain_batches(octets: NDArray[np.uint8], name: str) -> list[NDArray[Any]]:
     found: list[NDArray[Any]] = []
     dtype, ended = None, False
-    for each in _messages(octets):
-        if ended:
-            raise _NotPlain
-        if each is None:
-            ended = True
-            continue
-        message, body = each
-        if message.kind == SCHEMA and dtype is None:
-            dtype = _integer_dtype(message.header, name)
-        elif message.kind == BATCH and dtype is not None:
-            found.append(_integers(message.header, body, dtype))
-        else:
-            raise _NotPlain
-    if not found:
-        raise _NotPlain
-    return found
-
-
-def _integer_dtype(schema: Table, name: str) -> np.dtype[Any]:
-    """The type of the only column, if it has this name and holds integers."""
-    fields = schema.below(1)
-    (count, offset) = struct.unpack_from("<II", schema.data, fields)
-    if count != 1 or schema.number(0, "<h"):  # big-endian
-        raise _NotPlain
-    field = Table(schema.data, fields + 4 + offset)
-    if field.text(0) != name or field.number(2, "<B") != _INT or field.place(4) is not None:  # a dictionary
-        raise _NotPlain
-    kind = field.table(3)
-    return _INTEGER_DTYPES[kind.number(0, "<i"), kind.number(1, "<B")]
+    try:
+        for each in _messages(octets):
+            if ended:
+                return None
+            if each is None:
+                ended = True
+                continue
+            kind, header, body = each
+            if kind == SCHEMA and dtype is None:
+                (field,) = header.tables(1)
+                is_plain = not header.number(0, "<h") and field.place(4) is None  # neither big-endian, nor a dictionary
+                if not is_plain or field.text(0) != name or field.number(2, "<B") != _INT:
+                    return None
+                dtype = _INTEGER_DTYPES[field.table(3).number(0, "<i"), field.table(3).number(1, "<B")]
+            elif kind == BATCH and dtype is not None:
+                found.append(_integers(header, body, dtype))
+            else:
+                return None
+    except (Refused, *_BROKEN):
+        return None
+    return found or None
 
 
 def _integers(batch: Table, body: NDArray[np.uint8], dtype: np.dtype[Any]) -> NDArray[Any]:
@@ -215,10 +172,10 @@ def _integers(batch: Table, body: NDArray[np.uint8], dtype: np.dtype[Any]) -> ND
     ((length, missing),) = batch.structs(1, "<qq")
     (_, (start, size)) = batch.structs(2, "<qq")  # the validity bits, and the integers
     if missing or length != rows or batch.place(3) is not None or min(start, size) < 0:  # compressed
-        raise _NotPlain
+        raise ValueError
     integers = body[start : start + rows * dtype.itemsize].view(dtype)
     if len(integers) != rows or not integers.flags.aligned:
-        raise _NotPlain
+        raise ValueError
     return integers
 
 
@@ -249,40 +206,29 @@ _MOST_COLUMNS = 10_000  # columns
 
 def check_arrow(octets: NDArray[np.uint8]) -> None:
     """Refuse a stream that Polars must not be given."""
+    columns: list[Table] | None = None
     try:
         with Scratch() as scratch:
-            _check(octets, scratch)
+            for kind, header, body in filter(None, _messages(octets)):
+                if kind == SCHEMA and columns is None:
+                    columns = _columns(header)
+                else:
+                    cause = "an Arrow stream is one schema and record batches; write dictionaries as plain text"
+                    _require(kind == BATCH and columns is not None, cause)
+                    _Batch(header, body, scratch).check(columns or [])
     except _BROKEN:
-        _refuse()
-
-
-def _check(octets: NDArray[np.uint8], scratch: Scratch) -> None:
-    columns: list[Table] | None = None
-    for each in _messages(octets):
-        if each is None:
-            continue
-        message, body = each
-        if message.kind == SCHEMA and columns is None:
-            columns = _columns(message.header)
-        elif message.kind == BATCH and columns is not None:
-            _Batch(message.header, body, scratch).check(columns)
-        else:
-            _refuse("an Arrow stream is one schema and record batches; dictionaries are to be written as plain text")
+        raise Refused(ProblemType.unreadable, _DAMAGED) from None
 
 
 def _columns(schema: Table) -> list[Table]:
     columns = schema.tables(1)
-    if schema.number(0, "<h"):
-        _refuse("numbers of this Arrow stream are big-endian")
-    left = _MOST_COLUMNS
-    level = columns
+    _require(not schema.number(0, "<h"), "numbers of this Arrow stream are big-endian")
+    left, level = _MOST_COLUMNS, columns
     for _ in range(_DEEPEST):
         left -= len(level)
-        if left < 0:
-            _refuse("this Arrow stream has too many columns")
+        _require(left >= 0, "this Arrow stream has too many columns")
         level = [child for column in level for child in column.tables(5)]
-    if level:
-        _refuse("this Arrow stream has columns in columns in columns")
+    _require(not level, "this Arrow stream has columns in columns in columns")
     return columns
 
 
@@ -300,213 +246,151 @@ class _Batch:
 
     def check(self, columns: list[Table]) -> None:
         for column in columns:
-            if self._column(column) != self._rows:
-                _refuse()
-        if any(next(rest, None) is not None for rest in (self._nodes, self._buffers, self._shown)):
-            _refuse()
+            _require(self._column(column) == self._rows)
+        _require(all(next(rest, None) is None for rest in (self._nodes, self._buffers, self._shown)))
 
     def _column(self, column: Table) -> int:
         """Check the next column, and those in it; returns how many values it has."""
         rows, missing = next(self._nodes)
-        if not (0 <= missing <= rows <= 8 * len(self._body)) or column.place(4) is not None:  # a dictionary
-            _refuse()
+        _require(0 <= missing <= rows <= 8 * len(self._body) and column.place(4) is None)  # no dictionary
         kind, children = column.number(2, "<B"), column.tables(5)
         if kind == _NULL:
             return int(rows)
         valid = self._buffer()
-        if missing and 8 * len(valid) < rows:
-            _refuse()
+        _require(not missing or 8 * len(valid) >= rows)
         if kind in _OFFSETS:
-            last = self._last_offset(rows, np.dtype(_OFFSETS[kind]))
-            within = self._children(children, 1)[0] if kind in (_LIST, _LARGE_LIST) else len(self._buffer())
-            if last > within:
-                _refuse()
+            last, buffer = 0, self._buffer()
+            if rows:  # the values are in order, and end in what holds them
+                offsets = np.frombuffer(buffer, _OFFSETS[kind], rows + 1)
+                _require(offsets[0] >= 0 and not self._scratch.own(offsets[1:] < offsets[:-1]).any())
+                last = int(offsets[-1])
+            _require(len(children) == (kind in (_LIST, _LARGE_LIST)))
+            _require(last <= (self._column(children[0]) if children else len(self._buffer())))
         elif kind in (_BINARY_VIEW, _TEXT_VIEW):
             self._views(rows)
         elif kind == _STRUCT:
-            if any(length != rows for length in self._children(children, len(children))):
-                _refuse()
+            _require(all(self._column(child) == rows for child in children))
         else:
             self._numbers(rows, kind, column)
         return int(rows)
 
     def _numbers(self, rows: int, kind: int, column: Table) -> None:
         values = self._buffer()
-        if 8 * len(values) < rows * _bits(kind, column):
-            _refuse()
+        bits = _PLAIN_BITS.get(kind)
+        if bits is None:
+            _require(kind in _TOLD_BITS, "this Arrow stream has a column of a type that is not taken")
+            field, form, default, known = _TOLD_BITS[kind]
+            bits = known[column.table(3).number(field, form, default)]
+        _require(8 * len(values) >= rows * bits)
         if (kind, column.table(3).number(0, "<h", kind == _DATE)) in _COARSE_TIMES and rows:
             times = np.frombuffer(values, "<i8", rows)
-            if self._scratch.own((times > _LATEST) | (times < -_LATEST)).any():
-                _refuse("a time of this Arrow stream is thousands of years away")
-
-    def _children(self, children: list[Table], count: int) -> list[int]:
-        if len(children) != count:
-            _refuse()
-        return [self._column(child) for child in children]
+            near = self._scratch.own((times <= _LATEST) & (times >= -_LATEST)).all()
+            _require(bool(near), "a time of this Arrow stream is thousands of years away")
 
     def _buffer(self) -> NDArray[np.uint8]:
         start, size = next(self._buffers)
-        if not 0 <= start <= start + size <= len(self._body):
-            _refuse()
+        _require(0 <= start <= start + size <= len(self._body))
         return self._body[start : start + size]
-
-    def _last_offset(self, rows: int, dtype: np.dtype[Any]) -> int:
-        """The end of the last value, if all of them are in order."""
-        buffer = self._buffer()
-        if not rows:
-            return 0
-        offsets = np.frombuffer(buffer, dtype, rows + 1)
-        if offsets[0] < 0 or self._scratch.own(offsets[1:] < offsets[:-1]).any():
-            _refuse()
-        return int(offsets[-1])
 
     def _views(self, rows: int) -> None:
         views = np.frombuffer(self._buffer(), _VIEW, rows) if rows else np.empty(0, _VIEW)
         (count,) = next(self._shown)
-        if not 0 <= count <= len(self._body):
-            _refuse()
+        _require(0 <= count <= len(self._body))
         sizes = np.array([len(self._buffer()) for _ in range(count)], dtype=np.int64)
         own = self._scratch.own
         lengths = own(views["length"].astype(np.int64))
         far = own(lengths > _INLINE)
         which, begin, lengths_far = (own(column[far]) for column in (views["buffer"], views["offset"], lengths))
-        if (
-            own(lengths < 0).any()
-            or own((which < 0) | (which >= count)).any()
-            or own(begin < 0).any()
-            or own(own(begin + lengths_far) > own(sizes[which])).any()
-        ):
-            _refuse()
-        if lengths.sum() > _UNFOLDED * max(len(self._body), 1):
-            _refuse("texts of this Arrow stream share their bytes too often: write it as plain text, not as views")
-
-
-def _bits(kind: int, column: Table) -> int:
-    """How many bits a value of a column takes."""
-    if kind in _PLAIN_BITS:
-        return _PLAIN_BITS[kind]
-    if kind not in _TOLD_BITS:
-        _refuse("this Arrow stream has a column of a type that is not taken")
-    field, form, default, known = _TOLD_BITS[kind]
-    return known[column.table(3).number(field, form, default)]
+        _require(not (own(lengths < 0).any() or own(begin < 0).any() or own((which < 0) | (which >= count)).any()))
+        _require(not own(own(begin + lengths_far) > own(sizes[which])).any())
+        cause = "texts of this Arrow stream share their bytes too often: write it as plain text, not as views"
+        _require(int(lengths.sum()) <= _UNFOLDED * max(len(self._body), 1), cause)
 
 
 # --- Streams in pieces, as they come through a pipe ------------------------------------------------------------------
 
 _LARGEST_MESSAGE = 2**30  # bytes of a message: a record batch is in memory whole
-_DAMAGED = "this Arrow stream is damaged"
 
 
-class ArrowStream:
-    """One Arrow stream: takes its bytes in pieces of any length, gives whole record batches, and parses them."""
+class _Fault(Exception):
+    """What is wrong with a stream, in words."""
+
+
+class ArrowStream(Stream):
+    """One Arrow stream. Its blocks are the schema and some whole record batches."""
 
     def __init__(self, file: str, columns: Columns) -> None:
-        self._file = file
-        self._columns = columns
+        super().__init__(file, columns)
         self._rest = bytearray()
         self._needed = PREFIX.size  # bytes that must have come before the next message can be told
         self._schema = b""
-        self._fault = ""
+        self._fault = _DAMAGED
         self._is_packed = False  # whether any record batch so far was compressed
-        self.rows = 0
-        """How many rows have been handed on."""
 
     @property
-    def schema(self) -> "pl.Schema | None":
-        """The columns, once they are known."""
-        return _frame(self._schema).schema if self._schema and not self.broken else None
+    def names(self) -> list[str] | None:
+        return field_names(_frame(self._schema).schema) if self._schema else None
 
-    @property
-    def broken(self) -> bool:
-        """Whether nothing can be read from here on; `refuse_broken` says why, once the rows before it are read."""
-        return bool(self._fault)
+    def fault(self) -> BadInput:
+        return BadInput(self._file, f"{self._fault}, somewhere after row {self.rows}")
 
-    def refuse_broken(self) -> None:
-        """Refuse what cannot be read."""
-        if self._fault:
-            raise BadInput(self._file, f"{self._fault}, somewhere after row {self.rows}")
+    def blame(self, _block: bytes) -> BadInput:
+        return self.fault()
 
     def block(self, piece: bytes, last: bool = False) -> bytes:
-        """Take a piece; give back the schema and all record batches that are whole now, or nothing."""
         self._rest += piece
         messages = bytearray()
-        while not self.broken and len(self._rest) >= self._needed:
-            messages += self._next()
-        if last and not self.broken:
-            if self._rest:
-                self._fault = "this Arrow stream is cut off"
-            elif not self._schema:
-                raise BadInput(self._file, "there is nothing in it")
+        try:
+            while len(self._rest) >= self._needed:
+                messages += self._next()
+        except (_Fault, struct.error) as error:
+            self.broken, self._fault = True, str(error) if isinstance(error, _Fault) else _DAMAGED
+        if last and self._rest and not self.broken:
+            self.broken, self._fault = True, "this Arrow stream is cut off"
+        if last and not (self.broken or self._schema):
+            raise BadInput(self._file, "there is nothing in it")
         return self._schema + messages if messages else b""
 
     def _next(self) -> bytes:
         """Take the next message, if it is whole: a record batch is given back, a schema is kept."""
         mark, length = PREFIX.unpack_from(self._rest)
-        if length == 0 and mark == MARK:  # the end of a stream; another may follow
-            del self._rest[: PREFIX.size]
-            return b""
-        start = PREFIX.size + length
-        if mark != MARK or not 0 < length <= _LARGEST_MESSAGE:
-            self._fault = _DAMAGED
-        elif len(self._rest) < start:
-            self._needed = start
-        else:
-            return self._whole(start)
-        return b""
-
-    def _whole(self, start: int) -> bytes:
-        try:
-            message = Message.read(memoryview(bytes(self._rest[PREFIX.size : start])))
-            self._is_packed |= message.kind == BATCH and message.header.place(3) is not None
-        except (struct.error, NotThere):
-            self._fault = _DAMAGED
-            return b""
-        end = start + message.size
-        if message.kind == DICTIONARY:
-            # The entries of a dictionary would have to be kept until the stream ends, and they may be users.
-            self._fault = "a column of this Arrow stream is a dictionary (Categorical, Enum); write it as plain text"
-        elif not 0 <= message.size <= _LARGEST_MESSAGE:
-            self._fault = f"a record batch of this Arrow stream has {message.size:,} bytes; write smaller ones"
-        elif len(self._rest) < end:
+        if mark != MARK or not 0 <= length <= _LARGEST_MESSAGE:
+            raise struct.error
+        kind, end = None, PREFIX.size + length
+        if length and len(self._rest) >= end:
+            kind, size, header = read_message(memoryview(bytes(self._rest[PREFIX.size : end])))
+            if kind == DICTIONARY:
+                # The entries of a dictionary would have to be kept until the stream ends, and they may be users.
+                raise _Fault("a column of this Arrow stream is a dictionary (Categorical, Enum); write plain text")
+            if not 0 <= size <= _LARGEST_MESSAGE:
+                raise _Fault(f"a record batch of this Arrow stream has {size:,} bytes; write smaller ones")
+            self._is_packed |= kind == BATCH and header.place(3) is not None
+            end += size
+        if len(self._rest) < end:
             self._needed = end
-        else:
-            taken = bytes(self._rest[:end])
-            del self._rest[:end]
-            self._needed = PREFIX.size
-            if message.kind != SCHEMA:
-                return taken
+            return b""
+        taken = bytes(self._rest[:end])
+        del self._rest[:end]
+        self._needed = PREFIX.size
+        if kind == SCHEMA:
             self._check(taken)
-        return b""
+        return b"" if kind in (None, SCHEMA) else taken  # after the end of a stream, another may follow
 
     def _check(self, schema: bytes) -> None:
         from polars.exceptions import PanicException, PolarsError
 
-        self._schema = schema
         try:
             frame = _frame(schema)
         except (PolarsError, PanicException, OSError):
-            self._fault = _DAMAGED
-            return
+            raise _Fault(_DAMAGED) from None
         wanted(self._file, frame.lazy(), self._columns)
+        self._schema = schema
 
     def parse(self, block: bytes) -> "pl.DataFrame":
-        """Read some record batches; safe on several threads."""
         found = wanted(self._file, _frame(block).lazy(), self._columns).collect()
         if self._is_packed:
             overwrite_decoder()
         return found
-
-    def batch(self, _block: bytes, parsed: "Callable[[], pl.DataFrame]", position: int) -> Batch:
-        """Number the rows of a block."""
-        from polars.exceptions import PanicException, PolarsError
-
-        try:
-            frame = parsed()
-        except (PolarsError, PanicException, OSError):
-            raise BadInput(self._file, f"{_DAMAGED}, somewhere after row {self.rows}") from None
-        batch = Batch(self._file, frame, self.rows, position)
-        self.rows += len(frame)
-        return batch
 
 
 def _frame(messages: bytes) -> "pl.DataFrame":

@@ -8,15 +8,12 @@ import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum, StrEnum
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from panprivacy.errors import PanPrivacyError
 
 if TYPE_CHECKING:
     import polars as pl
-
-    Types: TypeAlias = dict[str, type[pl.DataType]]
-    """The type that each column is to be read as."""
 
 
 class Hint(NamedTuple):
@@ -124,19 +121,11 @@ class Columns:
             if present.count(name) > 1:
                 raise BadInput(file, f"{present.count(name)} columns are called {name!r}", code="repeated-column")
 
-    def types(self, kind: Kind) -> "Types":
-        """How text is to be read, given the kind of the ids."""
+    def types(self, ids: "type[pl.DataType]") -> "dict[str, type[pl.DataType]]":
+        """The type that each column of text is to be read as, given the type of the ids."""
         import polars as pl
 
-        ids = pl.String if kind is Kind.text else pl.Int64
-        types: Types = dict.fromkeys(self.ids, ids)
-        if self.action is not None:
-            types[self.action] = pl.String
-        if self.time is not None:
-            types[self.time] = pl.String
-        if self.category is not None:
-            types[self.category] = pl.String
-        return types
+        return dict.fromkeys(self.names, pl.String) | dict.fromkeys(self.ids, ids)
 
 
 def shown_names(names: list[str]) -> str:
@@ -182,11 +171,7 @@ class ProblemType(Enum):
     layout = ("layout", 409, "These slots are of another layout: GET the counter's /layout, and gather them again.")
     retired = ("retired", 410, "This counter is retired: its releases can be read, and nothing else.")
     too_large = ("too-large", 413, "The body is larger than this service takes.")
-    content_type = (
-        "content-type",
-        415,
-        "Send Arrow IPC, NDJSON, CSV, JSON or slots, and say which in Content-Type.",
-    )
+    content_type = ("content-type", 415, "Send Arrow IPC, NDJSON, CSV, JSON or slots, and say which in Content-Type.")
     host = ("host", 421, "The service is not known by this name; if it is one of its own, add it to service.hosts.")
     headers = ("headers-too-large", 431, "The headers of the request are more, or longer, than this service takes.")
     rate = ("rate", 429, "Too many requests; wait as long as Retry-After says.")

@@ -19,10 +19,9 @@ from numpy.typing import NDArray
 
 from panprivacy.ingest.arrow import ArrowStream, check_arrow, integers_in_arrow
 from panprivacy.ingest.batch import BadInput, Batch, Columns, Kind, ProblemType, Refused
-from panprivacy.ingest.delimited import Layout
-from panprivacy.ingest.files import ARROW_FILE, PIECE, Format
+from panprivacy.ingest.files import ARROW_FILE, PIECE, Format, Stream, batches_of
 from panprivacy.ingest.ndjson_kernels import integers_in_lines
-from panprivacy.ingest.text import Stream, Text
+from panprivacy.ingest.text import EXACT, Text, value_of
 from panprivacy.memory.scratch import Scratch, wipe
 
 if TYPE_CHECKING:
@@ -35,13 +34,11 @@ _LONGEST_ARRAY = 2**20  # bytes of a JSON array: as Python's objects it takes up
 _LONGEST_ROW = 2**20  # bytes of a row: the rows of a block that cannot be read become Python's objects, too
 _CONVERTED_TEXT = r"^(true|false|[\[{].*|-?[0-9]+(\.[0-9]+([eE].*)?|[eE].*)|[0-9-]{19,}|.*(inf|NaN))$"
 _LINES = 1000  # that are read one by one between pauses
-_EXACT = 2**53  # from which on floats stand for several integers
-_UNREADABLE = (ValueError, TypeError, OverflowError, RecursionError)
+_UNREADABLE = (ValueError, TypeError, AttributeError, OverflowError, RecursionError)
 
 _INTEGERS = "ids are integers, without quotes or leading zeros"
 _TEXTS = "ids are texts, or integers in digits"
 _ROW = "this row is malformed, or its id is not what ids are here: "
-_TWICE = "a key comes twice in an object"
 _SAFE_NAME = re.compile(r"[A-Za-z_][A-Za-z_.-]{0,39}")
 _MOST_NAMES = 20
 
@@ -111,21 +108,14 @@ def refusal(error: BadInput, columns: Columns) -> Refused:
     elif error.code == "id-type":
         detail = ids
     elif type_ is ProblemType.no_column:
-        detail = _missing_column(error, columns)
+        # The first row of a CSV body without a header is taken for names. So names are told only where ids are integers
+        # and no name has a digit, and only if they are few: otherwise a sender could have anything repeated.
+        few = columns.kind is Kind.integers and 0 < len(error.has) <= _MOST_NAMES
+        there = f"; there are {', '.join(error.has)}" if few and all(map(_SAFE_NAME.fullmatch, error.has)) else ""
+        detail = f"there is no column {error.lacks}{there}"
     elif type_ is ProblemType.unreadable and error.row is not None:
         detail = _ROW + ids
     return Refused(type_, detail, row=error.row)
-
-
-def _missing_column(error: BadInput, columns: Columns) -> str:
-    """Name the column that is missing, and the present ones if none of them can be an id.
-
-    The first row of a CSV body without a header is taken for names. So names are told only where ids are integers and
-    no name has a digit, and only if they are few: otherwise a sender could have anything repeated.
-    """
-    safe = columns.kind is Kind.integers and len(error.has) <= _MOST_NAMES and all(map(_SAFE_NAME.fullmatch, error.has))
-    there = f"; there are {', '.join(error.has)}" if safe and error.has else ""
-    return f"there is no column {error.lacks}{there}"
 
 
 def rows_of_body(
@@ -153,33 +143,39 @@ def _streamed(body: Body, columns: Columns, pause: Callable[[], None]) -> "pl.Da
     """The rows of Arrow, NDJSON and CSV, read block by block."""
     import polars as pl
 
-    if body.content_type is ContentType.arrow:
-        if bytes(body.octets[: len(ARROW_FILE)]) == ARROW_FILE:
-            raise Refused(ProblemType.unreadable, "this is an Arrow file; send an IPC stream")
-        check_arrow(body.octets)
-    pieces = _pieces(body)
-    piece = next(pieces, b"")
-    if not piece.strip():
-        raise Refused(ProblemType.unreadable, "the body is empty")
     stream: Stream = ArrowStream(NAME, columns)
     if body.content_type is not ContentType.arrow:
-        stream = Text(NAME, columns, _FORMATS[body.content_type], Layout(), piped=True, longest=_LONGEST_ROW)
-    frames: list[pl.DataFrame] = []
+        stream = Text(NAME, columns, _FORMATS[body.content_type], None, piped=True, longest=_LONGEST_ROW)
+    elif bytes(body.octets[: len(ARROW_FILE)]) == ARROW_FILE:
+        raise Refused(ProblemType.unreadable, "this is an Arrow file; send an IPC stream")
+    else:
+        check_arrow(body.octets)
     is_lines, is_dubious = body.content_type is ContentType.ndjson, False
-    while True:
-        block = stream.block(piece, last=not piece)
-        if block:
-            frames.append(stream.batch(block, partial(stream.parse, block), 0).rows)
-            is_dubious |= is_lines and (_may_repeat(block, frames[-1], columns) or _has_fractions(block, columns))
-        stream.refuse_broken()
-        if not piece:
-            break
-        pause()
-        piece = next(pieces, b"")
+    step = max(len(body.octets), 1) if body.content_type is ContentType.arrow else PIECE
+
+    def pieces() -> Iterator[bytes]:
+        for at in range(0, len(body.octets), step):
+            yield body.octets[at : at + step].tobytes()
+            pause()
+        yield b""
+
+    def parse(block: bytes) -> pl.DataFrame:
+        nonlocal is_dubious
+        rows = stream.parse(block)
+        is_dubious |= is_lines and (_may_repeat(block, rows, columns) or _has_fractions(block, columns))
+        return rows
+
+    if not body.octets[:PIECE].tobytes().strip():
+        raise Refused(ProblemType.unreadable, "the body is empty")
+    batches = batches_of(pieces(), lambda _: stream, lambda _, block: partial(parse, block))
+    frames = [batch.rows for batch in batches if batch is not None]
     if not frames:
         raise Refused(ProblemType.unreadable, "the body has no rows")
     frame = frames[0] if len(frames) == 1 else pl.concat(frames)
-    if is_dubious or (is_lines and _has_converted(frame, columns)):
+    if is_lines and columns.kind is Kind.text:  # Polars may have converted something else into texts: true, 17.9, lists
+        converted = pl.any_horizontal(pl.col(columns.ids).str.contains(_CONVERTED_TEXT)).any()
+        is_dubious |= frame.select(converted).item()
+    if is_dubious:
         _check_lines(body, columns, pause)
     return frame
 
@@ -193,21 +189,6 @@ def _may_repeat(block: bytes, rows: "pl.DataFrame", columns: Columns) -> bool:
     values = {name: len(rows) - rows[name].null_count() for name in columns.names}
     parts = {(json.dumps(part, ensure_ascii=False), name) for name in values for part in (name, *name.split("."))}
     return b"\\u" in block or any(block.count(key.encode()) > values[name] for key, name in parts)
-
-
-def _pieces(body: Body) -> Iterator[bytes]:
-    step = len(body.octets) if body.content_type is ContentType.arrow else PIECE
-    for at in range(0, len(body.octets), max(step, 1)):
-        yield body.octets[at : at + step].tobytes()
-
-
-def _has_converted(frame: "pl.DataFrame", columns: Columns) -> bool:
-    """Whether there may be texts into which Polars has converted something else: true, 17.9, lists."""
-    import polars as pl
-
-    if columns.kind is not Kind.text:
-        return False
-    return bool(frame.select(pl.any_horizontal(pl.col(columns.ids).str.contains(_CONVERTED_TEXT)).any()).item())
 
 
 def _has_fractions(block: bytes, columns: Columns) -> bool:
@@ -230,77 +211,56 @@ def _check_lines(body: Body, columns: Columns, pause: Callable[[], None]) -> Non
             pause()
         try:
             row = json.loads(line, parse_float=Decimal, object_pairs_hook=once)
-        except _Repeated:
-            raise Refused(ProblemType.unreadable, _TWICE, row=number) from None
+        except Refused as refused:
+            refused.row = number
+            raise
         for name in columns.ids:
-            value = _nested(row, name)
+            value = value_of(name, row)
             if columns.kind is Kind.text:
                 _check_id(value, number, as_text=True)
-            elif isinstance(value, Decimal) and not (abs(value) < _EXACT and value == value.to_integral_value()):
+            elif isinstance(value, Decimal) and not (abs(value) < EXACT and value == value.to_integral_value()):
                 raise Refused(ProblemType.unreadable, "an id is no integer, or too large for a float", row=number)
 
 
-class _Repeated(Exception):
-    """A key that is asked for comes twice in an object."""
-
-
 def _without_repeats(columns: Columns) -> Callable[[list[tuple[str, Any]]], dict[str, Any]]:
-    """A function that makes an object of its members, for `json.loads`; raises `_Repeated`."""
+    """A function that makes an object of its members, for `json.loads`, and refuses a wanted key that comes twice."""
     asked = {part for name in columns.names for part in (name, *name.split("."))}
 
     def once(members: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(members)
         if len(found) < len(members) and any(sum(key == name for key, _ in members) > 1 for name in asked):
-            raise _Repeated
+            raise Refused(ProblemType.unreadable, "a key comes twice in an object")
         return found
 
     return once
 
 
-def _nested(row: Any, name: str) -> Any:
-    """The value of a column: under a key of just that name, or like ``user.id`` inside another object."""
-    if isinstance(row, dict) and row.get(name) is None and "." in name:
-        outer, _, inner = name.partition(".")
-        return _nested(row.get(outer), inner)
-    return row.get(name) if isinstance(row, dict) else None
-
-
 def _array(body: Body, columns: Columns) -> "pl.DataFrame":
     """The rows of a JSON array: objects with the columns as keys, or plain ids; of a graph, pairs of them."""
+    import polars as pl
+
     if len(body.octets) > _LONGEST_ARRAY:
         detail = f"a JSON array has at most {_LONGEST_ARRAY} bytes; send more rows as NDJSON"
         raise Refused(ProblemType.too_large, detail)
     try:
         found = json.loads(body.octets.tobytes(), object_pairs_hook=_without_repeats(columns))
-    except _Repeated:
-        raise Refused(ProblemType.unreadable, _TWICE) from None
     except (ValueError, RecursionError):
         raise Refused(ProblemType.unreadable, "the body is not JSON") from None
     if not isinstance(found, list) or not found:
         raise Refused(ProblemType.unreadable, "the body is not an array with something in it")
-    rows = [_as_object(number, each, columns) for number, each in enumerate(found, 1)]
-    import polars as pl
-
-    types = columns.types(columns.kind or Kind.text)
-    values = {name: _values(rows, name, columns, as_text=type_ == pl.String) for name, type_ in types.items()}
+    types = columns.types(pl.Int64 if columns.kind is Kind.integers else pl.String)
+    values: dict[str, list[Any]] = {name: [] for name in types}
+    for number, each in enumerate(found, 1):
+        ids = each if isinstance(each, list) else [each]
+        if len(ids) > len(columns.ids):
+            raise Refused(ProblemType.unreadable, "a row has more ids than this counter takes", row=number)
+        row = each if isinstance(each, dict) else dict(zip(columns.ids, ids, strict=False))
+        for name, column in values.items():
+            value, as_text = row.get(name), types[name] == pl.String
+            if name in columns.ids:
+                _check_id(value, number, as_text=as_text)
+            column.append(str(value) if as_text and value is not None else value)
     return pl.DataFrame(values, schema=types)
-
-
-def _as_object(number: int, each: Any, columns: Columns) -> dict[str, Any]:
-    if isinstance(each, dict):
-        return each
-    ids = each if isinstance(each, list) else [each]
-    if len(ids) > len(columns.ids):
-        raise Refused(ProblemType.unreadable, "a row has more ids than this counter takes", row=number)
-    return dict(zip(columns.ids, ids, strict=False))
-
-
-def _values(rows: list[dict[str, Any]], name: str, columns: Columns, *, as_text: bool) -> list[Any]:
-    """One column; where ids are text, integers are read as text."""
-    values = [row.get(name) for row in rows]
-    for number, value in enumerate(values if name in columns.ids else (), 1):
-        _check_id(value, number, as_text=as_text)
-    return [None if value is None else str(value) for value in values] if as_text else values
 
 
 def _check_id(value: Any, number: int, *, as_text: bool) -> None:

@@ -11,16 +11,17 @@ moment: a thread that has come waits for the others, and none of them comes twic
 """
 
 import io
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cache
 from hashlib import shake_128
+from itertools import chain
 from threading import Barrier, BrokenBarrierError, get_ident
 from typing import TYPE_CHECKING, Any
 
 from panprivacy.ingest.batch import BadInput, Batch, Columns, Kind
 from panprivacy.ingest.files import ARROW_FILE, PARQUET, Format, size_of
-from panprivacy.ingest.remote import RemoteFile, RemoteTable
+from panprivacy.ingest.remote import RemoteFile, RemoteTable, whole_in_memory
 from panprivacy.memory.hardening import polars_overwrites
 
 if TYPE_CHECKING:
@@ -39,22 +40,17 @@ _UTF8 = (  # table 3-7 of the Unicode standard, two digits a byte
 
 def read_columnar(file: str, columns: Columns, format_: Format) -> Iterator[Batch]:
     """Yield the batches of a Parquet or Arrow file, in order."""
-    from polars.exceptions import PanicException, PolarsError
+    import polars as pl
 
     size, before = size_of(file), 0
-    try:
-        with _indexed(file, format_) as (path, remote):
-            scan = _scan(path, format_)
-            rows_wanted = wanted(file, scan, columns)
-            total = _rows(scan)
-            parts = _parts(rows_wanted, format_, total, size) if remote is None else _fetched(remote, columns, format_)
-            for found in _batches(parts):
-                yield Batch(file, found, before, size * (before + len(found)) // max(total, 1))
-                before += len(found)
-                del found  # before the next one is waited for
-    except (PolarsError, PanicException, OSError) as error:
-        after = f", somewhere after row {before}" if before else ""
-        raise BadInput(file, f"not a whole {format_.capitalize()} file{after}: {_first_line(error)}") from None
+    with _scanned(file, format_, lambda: before) as (scan, remote):
+        rows_wanted = wanted(file, scan, columns)
+        total = scan.select(pl.len()).collect().item()
+        parts = _parts(rows_wanted, format_, total, size) if remote is None else _fetched(remote, columns, format_)
+        for found in _batches(parts):
+            yield Batch(file, found, before, size * (before + len(found)) // max(total, 1))
+            before += len(found)
+            del found  # before the next one is waited for
     overwrite_decoders()
 
 
@@ -72,24 +68,20 @@ def overwrite_decoders() -> None:
         return
     threads, wait, done = pl.thread_pool_size(), _FIRST_WAIT, set[int]()
     while len(done) < threads:
+        all_there = Barrier(threads - len(done))
+
+        def overwrite(rows: pl.DataFrame, wait: float = wait, all_there: Barrier = all_there) -> pl.DataFrame:
+            """Each thread that comes for the first time overwrites its decoder, and waits for the rest."""
+            if get_ident() not in done:
+                overwrite_decoder()
+                done.add(get_ident())
+                with suppress(BrokenBarrierError):
+                    all_there.wait(wait)
+            return rows
+
         rows = pl.LazyFrame({"": range(16 * threads)})  # more than any of them takes ahead
-        rows.map_batches(_Overwriting(done, threads, wait), streamable=True).collect(engine="streaming")
+        rows.map_batches(overwrite, streamable=True).collect(engine="streaming")
         wait *= 2
-
-
-class _Overwriting:
-    """Called by Polars' threads: each that comes for the first time overwrites its decoder, and waits for the rest."""
-
-    def __init__(self, done: set[int], threads: int, wait: float) -> None:
-        self._done, self._wait, self._all_there = done, wait, Barrier(threads - len(done))
-
-    def __call__(self, rows: "pl.DataFrame") -> "pl.DataFrame":
-        if get_ident() not in self._done:
-            overwrite_decoder()
-            self._done.add(get_ident())
-            with suppress(BrokenBarrierError):
-                self._all_there.wait(self._wait)
-        return rows
 
 
 def overwrite_decoder() -> None:
@@ -126,10 +118,7 @@ def _batches(parts: "Iterator[pl.LazyFrame]") -> "Iterator[pl.DataFrame]":
     last = None
     for part in parts:
         begun = part.collect_batches(chunk_size=_BATCH, maintain_order=True)
-        if last is not None:
-            yield last
-        last = None
-        for found in begun:
+        for found in chain([None], begun):
             if last is not None:
                 yield last
             last = found
@@ -140,13 +129,8 @@ def _batches(parts: "Iterator[pl.LazyFrame]") -> "Iterator[pl.DataFrame]":
 
 def column_names(file: str, format_: Format) -> list[str]:
     """What the columns are called; those inside a column of structs like ``user.id``."""
-    from polars.exceptions import PanicException, PolarsError
-
-    try:
-        with _indexed(file, format_) as (path, _):
-            return field_names(_scan(path, format_).collect_schema())
-    except (PolarsError, PanicException, OSError) as error:
-        raise BadInput(file, f"not a whole {format_.capitalize()} file: {_first_line(error)}") from None
+    with _scanned(file, format_) as (scan, _):
+        return field_names(scan.collect_schema())
 
 
 def field_names(schema: Mapping[str, Any]) -> list[str]:
@@ -155,14 +139,26 @@ def field_names(schema: Mapping[str, Any]) -> list[str]:
 
 
 @contextmanager
-def _indexed(file: str, format_: Format) -> "Iterator[tuple[str, RemoteTable | None]]":
-    """The path of a file on this machine; of one behind a URL, that of its index."""
-    if not isinstance(file, RemoteFile):
-        yield file, None
-        return
-    remote = RemoteTable(file, PARQUET if format_ is Format.parquet else ARROW_FILE)
-    with remote.index() as path:
-        yield path, remote
+def _scanned(
+    file: str, format_: Format, rows: Callable[[], int] = int
+) -> "Iterator[tuple[pl.LazyFrame, RemoteTable | None]]":
+    """The scan of a file; of one behind a URL, that of its index. `rows` tells how many rows have been read."""
+    from polars.exceptions import PanicException, PolarsError
+
+    try:
+        if not isinstance(file, RemoteFile):
+            yield _scan(file, format_), None
+        elif not file.ranged:
+            with whole_in_memory(file) as path:
+                yield _scan(path, format_), None
+        else:
+            remote = RemoteTable(file, PARQUET if format_ is Format.parquet else ARROW_FILE)
+            with remote.index() as path:
+                yield _scan(path, format_), remote
+    except (PolarsError, PanicException, OSError) as error:
+        after = f", somewhere after row {rows()}" if rows() else ""
+        cause = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise BadInput(file, f"not a whole {format_.capitalize()} file{after}: {cause}") from None
 
 
 def _fetched(remote: RemoteTable, columns: Columns, format_: Format) -> "Iterator[pl.LazyFrame]":
@@ -175,19 +171,44 @@ def _fetched(remote: RemoteTable, columns: Columns, format_: Format) -> "Iterato
 def _scan(file: str, format_: Format) -> "pl.LazyFrame":
     import polars as pl
 
-    if format_ is Format.parquet:
-        return pl.scan_parquet(file, glob=False, hive_partitioning=False)
-    return pl.scan_ipc(file, glob=False, hive_partitioning=False)
+    scan = pl.scan_parquet if format_ is Format.parquet else pl.scan_ipc
+    return scan(file, glob=False, hive_partitioning=False)
 
 
 def wanted(file: str, scan: "pl.LazyFrame", columns: Columns) -> "pl.LazyFrame":
-    """The columns that were asked for, if they are there and their types can be ids."""
+    """The columns that were asked for, if they are there and their types can be ids.
+
+    Ids are text, if they are no numbers or are to be text.
+    """
+    import polars as pl
+
     fields = dict(_fields(scan.collect_schema()))
     columns.check_names(file, list(fields))
     scan = scan.select(fields[name].alias(name) for name in columns.names)
     schema = scan.collect_schema()
-    check_types(file, columns, schema)
-    return _typed(scan, columns, schema)
+    for name in columns.needed:
+        if schema[name].is_float():
+            cause = (
+                f"column {name!r} holds floats ({schema[name]}), which merge large ids (2**53 and 2**53 + 1 are one "
+                "float): write it as integers or text, in SQL with CAST(... AS BIGINT), in pandas with astype('Int64')"
+            )
+            raise BadInput(file, cause, code="float-column")
+    for name in columns.ids:
+        kind = kind_of(schema[name])
+        if kind is None:
+            raise BadInput(file, f"column {name!r} holds {schema[name]}; ids are integers or text", code="id-type")
+        if kind is Kind.text and columns.kind is Kind.integers:
+            cause = f"column {name!r} holds text, and ids are integers here"
+            raise BadInput(file, cause, code="id-type", hints=columns.if_text)
+
+    def read(name: str) -> pl.Expr:
+        column = pl.col(name)
+        as_text = name in columns.ids and (columns.kind is Kind.text or not schema[name].is_integer())
+        if as_text and schema[name] == pl.Binary:
+            return bytes_as_text(column)
+        return column.cast(pl.String) if as_text or name == columns.category else column
+
+    return scan.select(read(name) for name in columns.names)
 
 
 def _fields(schema: Mapping[str, Any], outer: "pl.Expr | None" = None) -> "Iterator[tuple[str, pl.Expr]]":
@@ -202,23 +223,6 @@ def _fields(schema: Mapping[str, Any], outer: "pl.Expr | None" = None) -> "Itera
             yield name, here
 
 
-def _typed(scan: "pl.LazyFrame", columns: Columns, schema: "pl.Schema") -> "pl.LazyFrame":
-    """The columns that were asked for; ids as text, if they are no numbers or are to be text."""
-    import polars as pl
-
-    as_text = [name for name in columns.ids if columns.kind is Kind.text or not schema[name].is_integer()]
-
-    def read(name: str) -> pl.Expr:
-        column = pl.col(name)
-        if name == columns.category:
-            return column.cast(pl.String)
-        if name not in as_text:
-            return column
-        return bytes_as_text(column) if schema[name] == pl.Binary else column.cast(pl.String)
-
-    return scan.select(read(name) for name in columns.names)
-
-
 def _parts(scan: "pl.LazyFrame", format_: Format, total: int, size: int) -> "Iterator[pl.LazyFrame]":
     """The scan of a file whole, or, where that would fill the memory, of one stretch of it after the other.
 
@@ -227,40 +231,11 @@ def _parts(scan: "pl.LazyFrame", format_: Format, total: int, size: int) -> "Ite
     """
     step = max(total, 1)
     if format_ is Format.arrow:
-        step = max(total * _MAPPED // size, 1)
+        step = max(total * _MAPPED // max(size, 1), 1)
     elif not all(type_.is_numeric() for type_ in scan.collect_schema().dtypes()):
         step = _TEXT_ROWS
     for start in range(0, total, step):
         yield scan.slice(start, step) if step < total else scan
-
-
-def _rows(scan: "pl.LazyFrame") -> int:
-    import polars as pl
-
-    count: int = scan.select(pl.len()).collect().item()
-    return count
-
-
-def check_types(file: str, columns: Columns, schema: "pl.Schema") -> None:
-    """Refuse ids that are neither integers nor text, or not what the universe has."""
-    for name in columns.needed:
-        if schema[name].is_float():
-            raise BadInput(file, floats_in(name, str(schema[name])), code="float-column")
-    for name in columns.ids:
-        kind = kind_of(schema[name])
-        if kind is None:
-            raise BadInput(file, f"column {name!r} holds {schema[name]}; ids are integers or text", code="id-type")
-        if kind is Kind.text and columns.kind is Kind.integers:
-            cause = f"column {name!r} holds text, and ids are integers here"
-            raise BadInput(file, cause, code="id-type", hints=columns.if_text)
-
-
-def floats_in(name: str, type_: str) -> str:
-    """Why a column of floats holds no ids, and what to do."""
-    return (
-        f"column {name!r} holds floats ({type_}), which merge large ids (2**53 and 2**53 + 1 are one float): write it "
-        "as integers or text, in SQL with CAST(... AS BIGINT), in pandas with astype('Int64')"
-    )
 
 
 def kind_of(type_: "pl.DataType") -> Kind | None:
@@ -270,10 +245,6 @@ def kind_of(type_: "pl.DataType") -> Kind | None:
     if type_.is_integer():
         return Kind.integers
     return Kind.text if isinstance(type_, pl.String | pl.Categorical | pl.Enum | pl.Binary) else None
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 def bytes_as_text(column: "pl.Expr") -> "pl.Expr":

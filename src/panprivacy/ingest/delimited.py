@@ -17,8 +17,6 @@ from panprivacy.ingest.files import NOT_UTF8, is_utf8
 if TYPE_CHECKING:
     import polars as pl
 
-    from panprivacy.ingest.batch import Types
-
 LONGEST = 2**24
 """Bytes after which a record that has not ended is an error."""
 MOST_COLUMNS = 10_000
@@ -42,12 +40,16 @@ class Cutter:
     (b'1,a\\n', b'2,"b\\nc"\\n', b'3,')
     """
 
-    def __init__(self, quotes: bool, longest: int | None = None) -> None:
+    def __init__(self, quotes: bool, longest: int = 0) -> None:
         self._quotes = quotes
         self.longest = longest or LONGEST
         """Bytes after which a record that has not ended is an error."""
+        self.stuck = False
+        """Whether the record that has begun is longer than any should be."""
+        self.quoted = False
+        """Whether the rest is inside quotes."""
         self._parts: list[bytes] = []  # joined when the record ends: so each byte is looked at once
-        self._size, self._odd = 0, 0
+        self._size = 0
 
     @property
     def rest(self) -> bytes:
@@ -56,31 +58,22 @@ class Cutter:
 
     def cut(self, piece: bytes) -> bytes:
         """Take a piece; give back all records that it completes."""
-        quoted = self._quotes and (self._odd or b'"' in piece)
-        if quoted:
+        has_quotes = self._quotes and (self.quoted or b'"' in piece)
+        if has_quotes:
             from panprivacy.ingest.csv_kernels import last_end  # compiles: only where there are quotes
 
-            end = last_end(piece, bool(self._odd))
+            end = last_end(piece, self.quoted)
         else:
             end = piece.rfind(b"\n") + 1
         block = b"".join((*self._parts, piece[:end])) if end else b""
         if end:
-            self._parts, self._size, self._odd = [], 0, 0
+            self._parts, self._size, self.quoted = [], 0, False
         self._parts.append(piece[end:])
         self._size += len(piece) - end
-        if quoted:
-            self._odd = (self._odd + piece.count(b'"', end)) % 2
+        self.stuck = self._size > self.longest
+        if has_quotes:
+            self.quoted ^= piece.count(b'"', end) % 2 == 1
         return block
-
-    @property
-    def stuck(self) -> bool:
-        """Whether the record that has begun is longer than any should be."""
-        return self._size > self.longest
-
-    @property
-    def quoted(self) -> bool:
-        """Whether the rest is inside quotes."""
-        return bool(self._odd)
 
 
 def record_ends(block: bytes, quotes: bool, most: int | None = None) -> list[int]:
@@ -118,36 +111,32 @@ class Layout:
 class Delimited:
     """Parses blocks of one CSV file, whose columns its first block tells."""
 
-    quotes = True
-
     def __init__(self, file: str, columns: Columns, layout: Layout, first_block: bytes, *, piped: bool = False) -> None:
-        self._layout = layout
-        self._columns = columns
-        self._piped = piped
+        self._layout, self._columns, self._piped = layout, columns, piped
         end = record_ends(first_block, quotes=True, most=1)[0]
-        check_first(file, first_block[:end])
+        if not is_utf8(first_block[:end]):
+            raise BadInput(file, NOT_UTF8, code="not-utf8")
+        if any(b"\r" in unquoted for unquoted in first_block[:end].rstrip(b"\r\n").split(b'"')[::2]):
+            cause = r"its lines end in CR alone, as on old Macs; convert it, for example with tr '\r' '\n'"
+            raise BadInput(file, cause, code="line-ends")
         if piped and first_block.count(layout.separator.encode(), 0, end) >= MOST_COLUMNS:
             raise BadInput(file, f"there are more than {MOST_COLUMNS:,} columns", code="too-many-columns")
         first_row = split_row(first_block[:end], layout.separator)
         self.names = first_row if layout.header else [str(i + 1) for i in range(len(first_row))]
-        told = told_of(first_row, layout, piped=piped)
-        columns.check_names(
-            file, self.names, Cause(told.text, (*told.hints, *_separators(first_row, layout.separator)))
-        )
+        columns.check_names(file, self.names, told_of(first_row, layout, piped=piped))
         self.skip = end if layout.header else 0
         """Bytes of the first block that are the header."""
-        self.kind = columns.kind or self._kind_in(columns, first_block[self.skip :])
-        self._types = columns.types(self.kind)
+        self._ids = [self.names.index(name) for name in columns.ids]
+        self.kind = columns.kind or self._kind_in(first_block[self.skip :])
         # Polars calls the columns of a file without header so; the header was in the first block only.
-        self._places = {name: f"column_{self.names.index(name) + 1}" for name in self._types}
-        self._names = {place: name for name, place in self._places.items()}
-        self._integers = [self.names.index(name) for name in self._columns.ids] if self.kind is Kind.integers else []
+        self._names = {f"column_{self.names.index(name) + 1}": name for name in columns.names}
 
     def parse(self, block: bytes) -> "pl.DataFrame":
         """Read the columns asked for; raises what Polars raises, or `ValueError` for a row that it would misread."""
         from panprivacy.ingest.csv_kernels import first_refused  # compiles: only where there is something to parse
 
-        if first_refused(block, self._layout.separator, len(self.names), self._integers) >= 0:
+        integers = self._ids if self.kind is Kind.integers else ()
+        if first_refused(block, self._layout.separator, len(self.names), integers) >= 0:
             raise ValueError("a row is ragged, or an integer has leading zeros")
         if block.startswith((b"\n", b"\r\n")):  # Polars takes the first row for all the fields there are
             block = self._layout.separator.encode() * (len(self.names) - 1) + block
@@ -161,29 +150,29 @@ class Delimited:
 
         if self.kind is Kind.integers or not _may_have_floats(block, rounded=not self._piped):
             try:
-                return self._read(block, self._types)
+                return self._read(block, pl.String if self.kind is Kind.text else pl.Int64)
             except pl.exceptions.PolarsError:
                 if not _may_have_floats(block, rounded=False):
                     raise
-        spelled = self._read(block, self._types | dict.fromkeys(self._columns.ids, pl.String))
-        ids = pl.col([self._places[name] for name in self._columns.ids])
+        spelled = self._read(block, pl.String)
+        ids = pl.col([f"column_{i + 1}" for i in self._ids])
         # In a pipe, one user's text must not refuse the rows of others; it counts as it is written.
         if not self._piped and spelled.select(pl.any_horizontal(ids.str.contains(ROUNDED).any())).item():
             raise ValueError("an id was written as a float")
         ids = ids.str.replace(WHOLE, "$1")
         return spelled.with_columns(ids.cast(pl.Int64) if self.kind is Kind.integers else ids)
 
-    def _read(self, block: bytes, types: "Types") -> "pl.DataFrame":
+    def _read(self, block: bytes, ids: "type[pl.DataType]") -> "pl.DataFrame":
         import polars as pl
 
         schema: dict[str, type[pl.DataType]] = {f"column_{i + 1}": pl.String for i in range(len(self.names))}
-        schema.update({self._places[name]: kind for name, kind in types.items()})
+        schema.update({f"column_{i + 1}": ids for i in self._ids})
         return pl.read_csv(
             block,
             has_header=False,
             separator=self._layout.separator,
             schema=schema,
-            columns=[self._places[name] for name in types],
+            columns=list(self._names),
             null_values=list(self._layout.missing) or None,
         )
 
@@ -196,13 +185,8 @@ class Delimited:
             return Cause(f"{counted(len(fields), 'field')} where the header has {len(self.names):,}")
         if self._layout.header and fields == self.names:
             return Cause(REPEATS_HEADER)
-        for name, type_ in self._types.items():
-            value = fields[self.names.index(name)]
-            wrong = self._wrong_id(name, value) if name in self._columns.ids else None
-            problem = unreadable(value, type_) if name not in self._columns.ids else None
-            if wrong or (problem and value not in self._layout.missing):
-                return wrong or Cause(f"{name} {value!r} {problem}")
-        return Cause("the row is malformed: look at its quotes")
+        wrong = (self._wrong_id(self.names[i], fields[i]) for i in self._ids)
+        return next(filter(None, wrong), Cause("the row is malformed: look at its quotes"))
 
     def _wrong_id(self, name: str, id_: str) -> Cause | None:
         """The error for an id, and the options that help."""
@@ -210,19 +194,19 @@ class Delimited:
             return self._columns.if_padded(name, repr(id_))
         if re.fullmatch(ROUNDED, id_):
             return Cause(f"{name} {id_!r} {MERGED}")
-        problem = unreadable(re.sub(WHOLE, r"\1", id_), self._types[name])
-        if not problem or id_ in self._layout.missing:
+        spelled = re.sub(WHOLE, r"\1", id_)
+        is_whole = re.fullmatch("[+-]?[0-9]{1,19}", spelled) is not None and -(2**63) <= int(spelled) < 2**63
+        if self.kind is Kind.text or is_whole or id_ in ("", *self._layout.missing):
             return None
         hints = (Hint("missing", id_),) if id_.lower() in _LIKE_NOTHING else self._columns.if_text
-        return Cause(f"{name} {id_!r} {problem}", hints)
+        return Cause(f"{name} {id_!r} is not a whole number of 64 bits", hints)
 
-    def _kind_in(self, columns: Columns, block: bytes) -> Kind:
+    def _kind_in(self, block: bytes) -> Kind:
         """Tell integers from text by the first rows: text as soon as one of their ids is not spelled like a number."""
-        places = [self.names.index(name) for name in columns.ids]
         ends = [0, *record_ends(block, quotes=True, most=_LOOKED_AT)]
         for start, end in pairwise(ends):
             fields = split_row(block[start:end], self._layout.separator)
-            found = [fields[i] for i in places if i < len(fields) and fields[i] not in ("", *self._layout.missing)]
+            found = [fields[i] for i in self._ids if i < len(fields) and fields[i] not in ("", *self._layout.missing)]
             if not all(is_canonical(re.sub(WHOLE, r"\1", value)) for value in found):
                 return Kind.text
         return Kind.integers
@@ -234,19 +218,6 @@ def _may_have_floats(block: bytes, *, rounded: bool) -> bool:
     return whole or (rounded and b"+" in block and (b"E+" in block or b"e+" in block))
 
 
-def check_first(file: str, row: bytes) -> None:
-    """Refuse a file whose first row is not UTF-8, or ends as rows did on old Macs."""
-    if not is_utf8(row):
-        raise BadInput(file, NOT_UTF8, code="not-utf8")
-    unquoted = row.rstrip(b"\r\n").split(b'"')[::2]
-    if any(b"\r" in part for part in unquoted):
-        raise BadInput(
-            file,
-            r"its lines end in CR alone, as on old Macs; convert it, for example with tr '\r' '\n'",
-            code="line-ends",
-        )
-
-
 def told_of(first_row: list[str], layout: Layout, *, piped: bool = False) -> Cause:
     """What columns there are, by name, unless the first row may be no header: then its fields may be users.
 
@@ -256,33 +227,19 @@ def told_of(first_row: list[str], layout: Layout, *, piped: bool = False) -> Cau
     >>> told_of(["patient", "at"], Layout()).text, told_of(["P0550", "3"], Layout(header=False)).text
     ("it has 'patient', 'at'", 'its columns are called 1 to 2')
     """
+    hints: tuple[Hint, ...] = ()
     if not layout.header:
-        return Cause(f"its columns are called 1 to {len(first_row)}")
-    if not (piped or any(re.match("[+-]?[0-9]", name) for name in first_row)):
-        return Cause(f"it has {shown_names(first_row)}")
-    said = f"its first row, of {counted(len(first_row), 'field')}, is not shown, since it may be a user's"
-    return Cause(said, (Hint("no-header"),))
-
-
-def _separators(first_row: list[str], separator: str) -> tuple[Hint, ...]:
-    """Another separator, if with this one all of the first row seems to be one column."""
-    for other in ";\t|," if len(first_row) == 1 else "":
-        if other in first_row[0]:
-            name = "separator-tab" if other == "\t" else "separator-of-tsv" if separator == "\t" else "separator"
-            return (Hint(name, other),)
-    return ()
-
-
-def unreadable(value: str, type_: "type[pl.DataType]") -> str | None:
-    """Why a value is not of a type, or None."""
-    import polars as pl
-
-    if type_ == pl.String or value == "":
-        return None
-    parsed = pl.Series([value]).cast(type_, strict=False)
-    if parsed.null_count() == 0:
-        return None
-    return "is not a whole number of 64 bits" if type_ == pl.Int64 else "is not a number"
+        said = f"its columns are called 1 to {len(first_row)}"
+    elif piped or any(re.match("[+-]?[0-9]", name) for name in first_row):
+        said = f"its first row, of {counted(len(first_row), 'field')}, is not shown, since it may be a user's"
+        hints = (Hint("no-header"),)
+    else:
+        said = f"it has {shown_names(first_row)}"
+    other = next((each for each in ";\t|," if len(first_row) == 1 and each in first_row[0]), "")
+    if other:  # with this separator all of the first row seems to be one column
+        name = "separator-tab" if other == "\t" else "separator-of-tsv" if layout.separator == "\t" else "separator"
+        hints = (*hints, Hint(name, other))
+    return Cause(said, hints)
 
 
 def is_padded(value: str) -> bool:
@@ -300,8 +257,7 @@ def is_canonical(value: str) -> bool:
     >>> is_canonical("-12"), is_canonical("007"), is_canonical("12a"), is_canonical("99999999999999999999")
     (True, False, False, False)
     """
-    digits = value.removeprefix("-")
-    return digits.isascii() and digits.isdigit() and str(int(value)) == value and -(2**63) <= int(value) < 2**63
+    return re.fullmatch("0|-?[1-9][0-9]{0,18}", value) is not None and -(2**63) <= int(value) < 2**63
 
 
 def split_row(row: bytes, separator: str) -> list[str]:

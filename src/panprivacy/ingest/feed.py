@@ -13,7 +13,7 @@ from panprivacy.ingest.batch import REPEATS_HEADER, BadInput, Batch, Columns, Hi
 from panprivacy.ingest.columnar import kind_of
 from panprivacy.memory.scratch import Scratch
 from panprivacy.periods import moments_in
-from panprivacy.universe import Edges, Universe
+from panprivacy.universe import Edges
 from panprivacy.universe.categories import GATHERED
 from panprivacy.universe.range import first_of
 from panprivacy.universe.spelling import normalized
@@ -67,9 +67,7 @@ class BatchFeeder:
     ) -> None:
         self._est: Any = est
         self._columns = columns
-        self._skip_missing = skip_missing
-        self._skip_outside = skip_outside
-        self._skip_unlisted = skip_unlisted
+        self._skip_missing, self._skip_outside, self._skip_unlisted = skip_missing, skip_outside, skip_unlisted
         self._spelling_checked = live or not skip_outside
 
     def check(self, batch: Batch) -> None:
@@ -89,7 +87,11 @@ class BatchFeeder:
             inside = self._inside(rows)
             self._check_spelling(batch, rows, inside)
             rows = rows.filter(inside)
-        self._declare_ids(rows)
+        if "ids" in self._est.TRAITS.options and self._est.ids is None:
+            # Ids of an open universe are integers, or text, like those of the first file that it is fed.
+            kind = kind_of(rows[self._columns.ids[0]].dtype)
+            assert kind is not None, "readers give integers or text"
+            self._est.declare_ids(kind.value)
         try:
             if self._columns.action is None:
                 self._est.update_many(*self._arguments(rows))
@@ -97,13 +99,6 @@ class BatchFeeder:
                 self._act(batch, rows)
         except OutsideUniverse:
             raise self._blame(batch) from None
-
-    def _declare_ids(self, rows: "pl.DataFrame") -> None:
-        """Declare that ids are integers, or text, like the ids of the first file that an open universe is fed."""
-        if "ids" in self._est.TRAITS.options and self._est.ids is None:
-            kind = kind_of(rows[self._columns.ids[0]].dtype)
-            assert kind is not None, "readers give integers or text"
-            self._est.declare_ids(kind.value)
 
     def _ids(self, rows: "pl.DataFrame") -> Any:
         columns = tuple(rows[name] for name in self._columns.ids)
@@ -135,24 +130,9 @@ class BatchFeeder:
         """Refuse a first batch without any user of the universe, or with a listed user who is spelled otherwise."""
         if self._spelling_checked or not len(rows):
             return
-        self._refuse_lookalikes(batch, rows, inside)
-        if not inside.any():
-            user = tuple(rows[name][0] for name in self._columns.ids)
-            raise BadInput(
-                batch.file,
-                f"no id of its first {counted(len(rows), 'row')} is in the universe, so that all of them would be left "
-                f"out: ids are like {user[0] if len(user) == 1 else user!r} here, and "
-                f"{_example(self._est.universe)}; are leading zeros, upper and lower case, or text and numbers amiss?",
-                code="outside-universe",
-            )
-        self._spelling_checked = True
-
-    def _refuse_lookalikes(self, batch: Batch, rows: "pl.DataFrame", inside: Any) -> None:
-        """Refuse strangers whom the list of users spells otherwise, before they are left out."""
-        if inside.all():
-            return
+        universe = self._est.universe
         with Scratch() as scratch:
-            found = lookalike_among(self._est.universe, self._ids(rows), inside, scratch)
+            found = None if inside.all() else lookalike_among(universe, self._ids(rows), inside, scratch)
         if found is not None:
             raise BadInput(
                 batch.file,
@@ -161,6 +141,23 @@ class BatchFeeder:
                 code="spelled-otherwise",
                 hints=(Hint("normalize", found.how),),
             )
+        if not inside.any():
+            user = tuple(rows[name][0] for name in self._columns.ids)
+            listed = listed_in(universe)
+            if listed is not None:
+                example = f"like {first_of(listed.listed(0, 1), [True])[0]!r} in the list"
+            elif isinstance(universe, Edges):
+                example = f"0..{universe.count - 1} are the nodes"
+            else:
+                example = f"0..{universe.size - 1} there"
+            raise BadInput(
+                batch.file,
+                f"no id of its first {counted(len(rows), 'row')} is in the universe, so that all of them would be left "
+                f"out: ids are like {user[0] if len(user) == 1 else user!r} here, and {example}; are leading zeros, "
+                "upper and lower case, or text and numbers amiss?",
+                code="outside-universe",
+            )
+        self._spelling_checked = True
 
     def _complete(self, batch: Batch) -> "pl.DataFrame":
         """The rows that have an id, and a category where they need one."""
@@ -174,7 +171,7 @@ class BatchFeeder:
 
             row = rows.select(pl.any_horizontal(pl.col(needed).is_null()).arg_true()).to_series()[0]
             what = "id" if any(rows[name][row] is None for name in self._columns.ids) else "category"
-            raise _bad(batch, row, f"the {what} is missing", "missing-value", "skip-missing")
+            raise bad_row(batch, row, f"the {what} is missing", Hint("skip-missing"), code="missing-value")
         return rows.drop_nulls(needed)
 
     def _listed(self, rows: "pl.DataFrame") -> "pl.DataFrame":
@@ -224,7 +221,8 @@ class BatchFeeder:
         if insert.null_count():
             numbered = batch.rows.with_row_index(_ROW).drop_nulls(self._columns.needed)
             wrong = numbered.filter(insert.is_null()).row(0, named=True)
-            raise _bad(batch, wrong[_ROW], f"action {wrong[action]!r} is neither insert nor delete", "unknown-action")
+            cause = f"action {wrong[action]!r} is neither insert nor delete"
+            raise bad_row(batch, wrong[_ROW], cause, code="unknown-action")
         return insert
 
     def _meanings(self, rows: "pl.DataFrame") -> "pl.Series":
@@ -251,7 +249,7 @@ class BatchFeeder:
             source, target = names
             low, high = pl.min_horizontal(source, target), pl.max_horizontal(source, target)
             rows = rows.with_columns(low.alias(source), high.alias(target))
-        whose = [*names, *self._columns.needed[len(names) :]]
+        whose = self._columns.needed
         return rows.unique(subset=whose, keep="last") if self._est.REPEATABLE else _net(rows, whose)
 
     def _blame(self, batch: Batch) -> BadInput:
@@ -259,40 +257,27 @@ class BatchFeeder:
         rows = batch.rows.with_row_index(_ROW).drop_nulls(self._columns.needed)
         inside = self._inside(rows)
         if self._skip_outside or inside.all():
-            return self._blame_category(batch, rows.filter(inside))
-        row = rows.filter(np.logical_not(inside, out=inside))[0]
-        user = tuple(row[name].item() for name in self._columns.ids)
+            found = rows.filter(inside)
+            found = found.filter(~self._known(found))[0]
+            try:
+                self._est.categories.codes(self._categories(found), Scratch())
+            except (OutsideUniverse, TypeError) as error:
+                cause = str(error).removesuffix("; nothing was changed").removesuffix(GATHERED)
+            return bad_row(batch, found[_ROW].item(), cause, Hint("other"), code="unknown-category")
+        found = rows.filter(np.logical_not(inside, out=inside))[0]
+        row, user = found[_ROW].item(), tuple(found[name].item() for name in self._columns.ids)
         if user == self._columns.ids:
-            return _bad(batch, row[_ROW].item(), REPEATS_HEADER, "outside-universe")
-        listed = listed_in(self._est.universe)
+            return bad_row(batch, row, REPEATS_HEADER, code="outside-universe")
+        listed, skip = listed_in(self._est.universe), Hint("skip-outside")
         spelled = listed.respelled(user[0]) if listed is not None and len(user) == 1 else None
         if spelled is not None:
             cause = f"user {user[0]!r} is outside the listed users, where it is spelled {spelled.listed!r}"
-            hints = (Hint("normalize", spelled.how), Hint("skip-outside"))
-            return BadInput(
-                batch.file, cause, batch.before + row[_ROW].item() + 1, code="outside-universe", hints=hints
-            )
+            return bad_row(batch, row, cause, Hint("normalize", spelled.how), skip, code="outside-universe")
         try:
             self._est.universe.index(user[0] if len(user) == 1 else user)
         except OutsideUniverse as error:
             cause = str(error).removesuffix("; nothing was changed")
-        return _bad(batch, row[_ROW].item(), cause, "outside-universe", "skip-outside")
-
-    def _blame_category(self, batch: Batch, rows: "pl.DataFrame") -> BadInput:
-        row = rows.filter(~self._known(rows))[0]
-        try:
-            self._est.categories.codes(self._categories(row), Scratch())
-        except (OutsideUniverse, TypeError) as error:
-            cause = str(error).removesuffix("; nothing was changed").removesuffix(GATHERED)
-        return _bad(batch, row[_ROW].item(), cause, "unknown-category", "other")
-
-
-def _example(universe: Universe) -> str:
-    """How ids of a universe are spelled."""
-    listed = listed_in(universe)
-    if listed is not None:
-        return f"like {first_of(listed.listed(0, 1), [True])[0]!r} in the list"
-    return f"0..{universe.count - 1} are the nodes" if isinstance(universe, Edges) else f"0..{universe.size - 1} there"
+        return bad_row(batch, row, cause, skip, code="outside-universe")
 
 
 _ROW, _INSERTED = "\0row", "\0insert"  # names that no column of a file has
@@ -310,11 +295,6 @@ def _net(rows: "pl.DataFrame", whose: list[str]) -> "pl.DataFrame":
     return rows.filter((nth.cast(pl.Int64) <= kept).over(whose))
 
 
-def _bad(batch: Batch, row: int, cause: str, code: str, hint: str | None = None) -> BadInput:
-    hints = () if hint is None else (Hint(hint),)
-    return BadInput(batch.file, cause, batch.before + row + 1, code=code, hints=hints)
-
-
 def moments_of_rows(
     batch: Batch, column: str, scratch: Scratch, without: int | None = None, tz: str | None = None
 ) -> NDArray[np.int64]:
@@ -326,7 +306,8 @@ def moments_of_rows(
     if moments.null_count():
         row = int(moments.is_null().arg_max() or 0)
         found = times.to_physical()[row]
-        raise bad_row(batch, row, REPEATS_HEADER if found == column else f"{column} {found!r} is not a time; {WRITTEN}")
+        cause = REPEATS_HEADER if found == column else f"{column} {found!r} is not a time; {WRITTEN}"
+        raise bad_row(batch, row, cause, code="untimely")
     return scratch.own(moments.to_numpy().copy())  # what Polars has may be a page of the file itself
 
 
@@ -335,6 +316,6 @@ def chosen_rows(batch: Batch, rows: NDArray[np.bool_] | None, scratch: Scratch) 
     return batch if rows is None else replace(batch, rows=batch.rows[scratch.own(np.flatnonzero(rows))])
 
 
-def bad_row(batch: Batch, row: int, cause: str) -> BadInput:
-    """What to say of a row whose time is wrong."""
-    return BadInput(batch.file, cause, batch.before + row + 1, code="untimely")
+def bad_row(batch: Batch, row: int, cause: str, *hints: Hint, code: str = "untimely") -> BadInput:
+    """What to say of a row of a batch; without a code, its time is wrong."""
+    return BadInput(batch.file, cause, batch.before + row + 1, code=code, hints=hints)

@@ -1,22 +1,29 @@
-"""Which files are meant, what they are by their names and first bytes, and their bytes."""
+"""Which files are meant, what they are by their names and first bytes, and their bytes: pieces, blocks, batches."""
 
 import bz2
 import errno
 import glob
 import gzip
 import lzma
+import re
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from enum import StrEnum
+from functools import partial
 from pathlib import Path, PurePath
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import unquote
 
-from panprivacy.ingest.batch import BadInput, Hint
+from panprivacy.ingest.batch import BadInput, Batch, Columns, Hint
 from panprivacy.ingest.remote import RemoteFile, find_remote
 from panprivacy.memory.hardening import polars_overwrites
 from panprivacy.urls import local_path, scheme_of
+
+if TYPE_CHECKING:
+    import polars as pl
 
 BLOCK = 2**21
 """Bytes that are parsed at a time."""
@@ -27,22 +34,29 @@ Polars reads text in pieces of 32 KiB and keeps rows that lie across their ends 
 overwriting it. Longer blocks would be parsed faster, and leave such rows behind.
 """
 STDIN = "-"
-_GZIP, _ZSTD, _BZIP2, _XZ = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"BZh", b"\xfd7zX"
+UNPACK: dict[bytes, Callable[[Any], Any]] = {
+    b"\x1f\x8b": lambda raw: gzip.GzipFile(fileobj=raw),
+    b"\x28\xb5\x2f\xfd": lambda raw: zstd_module().ZstdFile(raw),
+    b"BZh": bz2.BZ2File,
+    b"\xfd7zX": lzma.LZMAFile,
+}
+"""The first bytes of what is compressed, and what unpacks it."""
 _PACKED = {".gz", ".zst", ".zstd", ".bz2", ".xz"}
 PARQUET = b"PAR1"
 ARROW_FILE = b"ARROW1"
 ARROW_STREAM = b"\xff\xff\xff\xff"  # what each of its messages begins with
+_TELLING = (PARQUET, ARROW_FILE, ARROW_STREAM)  # the first bytes of a stream, if it is no text
 
 NOT_UTF8 = "not UTF-8; convert it, for example with iconv -f latin1 -t utf-8"
 
 _UTF16 = "UTF-16, not UTF-8; convert it, for example with iconv -f utf-16 -t utf-8"
-_KNOWN = {
-    b"\xff\xfe": _UTF16,
-    b"\xfe\xff": _UTF16,
-    PARQUET: "a Parquet file",
-    ARROW_FILE: "an Arrow file",
-    ARROW_STREAM: "an Arrow stream",
-    b"PK\x03\x04": "a zip archive or a spreadsheet; unpack it, or save it as CSV",
+_KNOWN = {  # first bytes: what they are, and the format to ask for
+    b"\xff\xfe": (_UTF16, ""),
+    b"\xfe\xff": (_UTF16, ""),
+    PARQUET: ("a Parquet file", "parquet"),
+    ARROW_FILE: ("an Arrow file", "arrow"),
+    ARROW_STREAM: ("an Arrow stream", "arrow"),
+    b"PK\x03\x04": ("a zip archive or a spreadsheet; unpack it, or save it as CSV", ""),
 }
 
 
@@ -95,16 +109,31 @@ def expand(given: Sequence[str], storage_options: Mapping[str, Any] | None = Non
 
 
 def _meant(given: str, storage_options: Mapping[str, Any] | None) -> Sequence[str]:
-    """The files that one argument stands for."""
+    """The files that one argument stands for; one that cannot be opened is refused before anything is read."""
     if _is_url(given):
         return find_remote(given, storage_options)
     pattern = local_path(given)
-    if Path(pattern).is_dir():
-        found = _inside(Path(pattern))
-    else:
-        found = [pattern] if Path(pattern).exists() or not glob.has_magic(pattern) else _matches(pattern)
+    path, found = Path(pattern), [pattern]
+    if path.is_dir():
+        # Not those that begin with . or _, where engines keep their notes.
+        inside = [file for file in sorted(path.rglob("*")) if file.is_file()]
+        found = [str(file) for file in inside if not re.search(r"(^|/)[._]", file.relative_to(path).as_posix())]
+        if not found:
+            raise BadInput(pattern, "there is no file in this directory", code="no-file")
+    elif not path.exists() and glob.has_magic(pattern):
+        matched = glob.glob(pattern, recursive=True)  # noqa: PTH207 (a Path cannot glob what is absolute)
+        found = sorted(file for file in matched if not Path(file).is_dir())
+        if not found:
+            raise BadInput(pattern, "no file matches", code="no-file")
     for file in found:
-        _check_readable(file)
+        if is_pipe(file):
+            continue  # opening and closing it would end the process that writes to it
+        try:
+            empty = not first_bytes(file)
+        except OSError as error:
+            raise BadInput(file, reason(error), code="cannot-be-opened") from None
+        if empty:
+            raise BadInput(file, "the file is empty", code="empty-file")
     return found
 
 
@@ -121,18 +150,6 @@ def is_slow(given: str) -> bool:
     return given == STDIN or is_pipe(given) or _is_url(given)
 
 
-def _inside(folder: Path) -> list[str]:
-    """The files in a directory and those below it; not those that begin with . or _, where engines keep their notes."""
-    found = [
-        path
-        for path in sorted(folder.rglob("*"))
-        if path.is_file() and not any(part.startswith((".", "_")) for part in path.relative_to(folder).parts)
-    ]
-    if not found:
-        raise BadInput(str(folder), "there is no file in this directory", code="no-file")
-    return [str(path) for path in found]
-
-
 def partitions(file: str) -> dict[str, str]:
     """The columns that the directories of a file stand for, as engines write them.
 
@@ -141,28 +158,6 @@ def partitions(file: str) -> dict[str, str]:
     """
     parts = (part.partition("=") for part in PurePath(file).parts[:-1] if "=" in part)
     return {unquote(name): unquote(value) for name, _, value in parts}
-
-
-def _matches(pattern: str) -> list[str]:
-    found = glob.glob(pattern, recursive=True)  # noqa: PTH207 (a Path cannot glob what is absolute)
-    found = sorted(file for file in found if not Path(file).is_dir())
-    if not found:
-        raise BadInput(pattern, "no file matches", code="no-file")
-    return found
-
-
-def _check_readable(file: str) -> None:
-    """Refuse what cannot be opened before anything has been read."""
-    path = Path(file)
-    if is_pipe(file):
-        return  # opening and closing it would end the process that writes to it
-    try:
-        with path.open("rb") as opened:
-            empty = not opened.read(1)
-    except OSError as error:
-        raise BadInput(file, reason(error), code="cannot-be-opened") from None
-    if empty:
-        raise BadInput(file, "the file is empty", code="empty-file")
 
 
 def is_pipe(file: str) -> bool:
@@ -194,26 +189,20 @@ def format_of(file: str, asked: Format | None = None) -> Format:
     bare = PurePath(path.stem) if path.suffix.lower() in _PACKED else path
     known = _SUFFIXES.get(bare.suffix.lower())
     if known in (Format.parquet, Format.arrow) and bare != path:
-        raise BadInput(
-            file,
-            f"{known} files are compressed inside; unpack this one, or let its writer compress it",
-            code="compressed-twice",
-        )
+        cause = f"{known} files are compressed inside; unpack this one, or let its writer compress it"
+        raise BadInput(file, cause, code="compressed-twice")
     if known is not None:
         return known
     if is_pipe(file):
-        raise BadInput(
-            file, "is a pipe, and cannot be read twice; write it to a file, and name that", code="not-a-file"
-        )
-    magic = first_bytes(file)
-    if magic.startswith(PARQUET):
-        return Format.parquet
-    if magic.startswith((ARROW_FILE, ARROW_STREAM)):
-        return Format.arrow
-    refuse_known(file, magic)
-    raise BadInput(
-        file, "its name does not tell what it is", hints=(Hint("format", " or ".join(Format)),), code="unknown-format"
-    )
+        cause = "is a pipe, and cannot be read twice; write it to a file, and name that"
+        raise BadInput(file, cause, code="not-a-file")
+    first = first_bytes(file)
+    for magic, (_, format_) in _KNOWN.items():
+        if format_ and first.startswith(magic):
+            return Format(format_)
+    refuse_known(file, first)
+    hints = (Hint("format", " or ".join(Format)),)
+    raise BadInput(file, "its name does not tell what it is", hints=hints, code="unknown-format")
 
 
 def first_bytes(file: str) -> bytes:
@@ -224,22 +213,18 @@ def first_bytes(file: str) -> bytes:
         return opened.read(6)
 
 
-def _raw(file: str) -> AbstractContextManager["Readable"]:
-    """The bytes of a file as they are."""
-    return file.open() if isinstance(file, RemoteFile) else Path(file).open("rb", buffering=0)
-
-
-def is_streamed(file: str) -> bool:
+def is_streamed(file: str, format_: Format) -> bool:
     """Whether what is called an Arrow file is a stream, which is read from its beginning to its end."""
-    return first_bytes(file).startswith(ARROW_STREAM)
+    return format_ is Format.arrow and first_bytes(file).startswith(ARROW_STREAM)
 
 
 @contextmanager
 def opened(file: str) -> Iterator[tuple["Ahead", Readable]]:
     """Open a file: the raw one, whose position tells the progress, and its unpacked bytes."""
-    with _raw(file) as raw:
+    with file.open() if isinstance(file, RemoteFile) else Path(file).open("rb", buffering=0) as raw:
         ahead = Ahead(raw)
-        yield ahead, _unpacked(ahead, ahead.first(4))
+        unpack = next((each for magic, each in UNPACK.items() if ahead.first(4).startswith(magic)), None)
+        yield ahead, ahead if unpack is None else unpack(ahead)
 
 
 class Ahead:
@@ -274,21 +259,6 @@ class Ahead:
         return self._given
 
 
-def is_packed(first: bytes) -> bool:
-    """Whether bytes that begin so are compressed."""
-    return first.startswith((_GZIP, _ZSTD, _BZIP2, _XZ))
-
-
-def _unpacked(raw: Any, magic: bytes) -> Any:
-    if magic[:2] == _GZIP:
-        return gzip.GzipFile(fileobj=raw)
-    if magic == _ZSTD:
-        return zstd_module().ZstdFile(raw)
-    if magic[:3] == _BZIP2:
-        return bz2.BZ2File(raw)
-    return lzma.LZMAFile(raw) if magic == _XZ else raw
-
-
 def zstd_module() -> Any:
     """The Zstandard of Python 3.14, or its backport."""
     try:
@@ -298,32 +268,98 @@ def zstd_module() -> Any:
     return zstd
 
 
-def pieces(file: str, unpacked: Readable, rows: Callable[[], int] = int, *, size: int | None = None) -> Iterator[bytes]:
+def pieces(file: str, unpacked: Readable, rows: Callable[[], int] = int) -> Iterator[bytes]:
     """Yield pieces until the end, and there an empty piece, which tells the reader to finish.
 
-    `rows` tells how many rows have been read when something goes wrong. Unless their size is given, pieces are short in
-    a process that must not keep any of them.
+    `rows` tells how many rows have been read when something goes wrong. Pieces are short in a process that must not
+    keep any of them.
     """
-    piece, size = b".", size or (PIECE if polars_overwrites() else BLOCK)
+    piece, size = b".", PIECE if polars_overwrites() else BLOCK
     while piece:
         try:
             piece = unpacked.read(size)
-        except Exception as error:
-            cause = _cause(error)
-            if cause is None:
-                raise
+        except (EOFError, OSError, zlib.error, lzma.LZMAError, zstd_module().ZstdError) as error:
+            cause = f"its compressed bytes are {'cut off' if isinstance(error, EOFError) else 'damaged'}"
+            if isinstance(error, OSError) and error.errno is not None:  # gzip and bzip2 raise one without a number
+                cause = reason(error)
             raise BadInput(file, f"{cause}, somewhere after row {rows()}", code="cut-off") from None
         yield piece
 
 
-def _cause(error: Exception) -> str | None:
-    if isinstance(error, EOFError):
-        return "its compressed bytes are cut off"
-    if isinstance(error, zlib.error | gzip.BadGzipFile | lzma.LZMAError) or type(error).__name__ == "ZstdError":
-        return "its compressed bytes are damaged"
-    if isinstance(error, OSError):  # without a number: bzip2 has nothing else to raise
-        return "its compressed bytes are damaged" if error.errno is None else reason(error)
-    return None
+class Stream(ABC):
+    """A file, pipe or body: takes its bytes in pieces of any length, gives blocks of whole rows, and parses them."""
+
+    def __init__(self, file: str, columns: Columns) -> None:
+        self._file, self._columns = file, columns
+        self.rows = 0
+        """How many rows have been handed on."""
+        self.broken = False
+        """Whether nothing can be read from here on; `fault` says why, once the rows before are read."""
+
+    @property
+    @abstractmethod
+    def names(self) -> list[str] | None:
+        """What the columns are called, once that is known."""
+
+    @abstractmethod
+    def block(self, piece: bytes, last: bool = False) -> bytes:
+        """Take a piece; give back the whole rows that are there now, or nothing."""
+
+    @abstractmethod
+    def parse(self, block: bytes) -> "pl.DataFrame":
+        """Read one block; safe on several threads."""
+
+    @abstractmethod
+    def blame(self, block: bytes) -> BadInput:
+        """The error in a block that `parse` refuses."""
+
+    @abstractmethod
+    def fault(self) -> BadInput:
+        """Why nothing more can be read."""
+
+    def batch(self, block: bytes, parsed: "Callable[[], pl.DataFrame]", position: int) -> Batch:
+        """Number the rows of a block, or say which of them could not be parsed."""
+        from polars.exceptions import PanicException, PolarsError
+
+        try:
+            frame = parsed()
+        except (PolarsError, PanicException, OSError, ValueError):
+            raise self.blame(block) from None
+        batch = Batch(self._file, frame, self.rows, position)
+        self.rows += len(frame)
+        return batch
+
+
+def batches_of(
+    come: Iterable[bytes | None],
+    begin: Callable[[bytes], Stream],
+    parse: Callable[..., Any] = partial,
+    *,
+    ahead: int = 0,
+    position: Callable[[], int] = int,
+) -> Iterator[Batch | None]:
+    """Yield the batches of bytes that come in pieces, the last of which is empty; None where None comes.
+
+    `begin` makes a stream as soon as the first bytes tell what it is. `parse` begins to parse a block, and returns a
+    function that waits for the rows; the blocks `ahead` are begun before the first is waited for.
+    """
+    stream, held, jobs = None, b"", deque[Any]()
+    for arrived in come:
+        if arrived is None:
+            yield None
+            continue
+        last, piece, held = not arrived, held + arrived if held else arrived, b""
+        if stream is None and not last and any(each != piece and each.startswith(piece) for each in _TELLING):
+            held = piece
+            continue
+        stream = stream or begin(piece)
+        if block := stream.block(piece, last=last):
+            jobs.append((block, parse(stream.parse, block), position()))
+        del piece, arrived, block  # while this waits for more, nothing is to be left of what was counted
+        while jobs and (len(jobs) > ahead or last or stream.broken):
+            yield stream.batch(*jobs.popleft())
+        if stream.broken:
+            raise stream.fault()
 
 
 def refuse_known(file: str, first: bytes) -> None:
@@ -334,12 +370,10 @@ def refuse_known(file: str, first: bytes) -> None:
         ...
     panprivacy.ingest.batch.BadInput: visits.csv: this is a Parquet file
     """
-    for magic, what in _KNOWN.items():
+    for magic, (what, format_) in _KNOWN.items():
         if first.startswith(magic):
-            hint = {PARQUET: "parquet", ARROW_FILE: "arrow", ARROW_STREAM: "arrow"}.get(magic)
-            raise BadInput(
-                file, f"this is {what}", hints=() if hint is None else (Hint("format", hint),), code="other-format"
-            )
+            hints = (Hint("format", format_),) if format_ else ()
+            raise BadInput(file, f"this is {what}", hints=hints, code="other-format")
 
 
 def is_utf8(row: bytes) -> bool:

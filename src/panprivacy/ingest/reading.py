@@ -9,17 +9,16 @@ import signal
 import socket
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
-from itertools import chain
 from pathlib import Path, PurePath
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from panprivacy.ingest.arrow import ArrowStream
 from panprivacy.ingest.batch import BadInput, Batch, Cause, Columns, Kind, shown_names
-from panprivacy.ingest.columnar import column_names, field_names, kind_of, read_columnar
+from panprivacy.ingest.columnar import column_names, kind_of, read_columnar
 from panprivacy.ingest.delimited import MERGED, ROUNDED, WHOLE, Layout, told_of
 from panprivacy.ingest.files import (
     ARROW_FILE,
@@ -28,10 +27,12 @@ from panprivacy.ingest.files import (
     PARQUET,
     PIECE,
     STDIN,
+    UNPACK,
     Format,
+    Stream,
+    batches_of,
     expand,
     format_of,
-    is_packed,
     is_pipe,
     is_streamed,
     is_utf8,
@@ -40,7 +41,7 @@ from panprivacy.ingest.files import (
     pieces,
     refuse_known,
 )
-from panprivacy.ingest.text import Stream, Text, first_names, layout_of, read_blocks, read_text
+from panprivacy.ingest.text import Text
 from panprivacy.urls import scheme_of
 
 if TYPE_CHECKING:
@@ -54,69 +55,43 @@ _REFUSED = {
     ARROW_FILE: f"an Arrow file cannot be piped, since its index is at its end; {_CAN} (Polars: write_ipc_stream)",
 }
 _NAME = "standard input"
+_COLUMNAR = (Format.parquet, Format.arrow)
+_WORKERS = 2  # threads that parse blocks of text
 
 
-def undecided(first: bytes) -> bool:
-    """Whether more bytes have to come before these can be told.
-
-    >>> undecided(b"PA"), undecided(b"PATIENT"), undecided(b"")
-    (True, False, True)
-    """
-    return any(magic != first and magic.startswith(first) for magic in (*_REFUSED, ARROW_STREAM))
-
-
-def refuse_parquet(name: str, asked: Format | None) -> None:
-    """Refuse what cannot be piped before anybody waits for it."""
-    if asked is Format.parquet:
-        raise BadInput(name, _REFUSED[PARQUET], code="cannot-be-piped")
-
-
-def stream_of(name: str, first: bytes, columns: Columns, asked: Format | None, layout: Layout | None) -> Stream:
-    """The reader of what begins with these bytes; `asked` is what it is, if somebody said so."""
+def stream_of(
+    name: str, first: bytes, columns: Columns, asked: Format | None, layout: Layout | None, *, piped: bool
+) -> Stream:
+    """The reader of what begins with these bytes; `asked` is what it is, if that is known: of a pipe it may not be."""
     for magic, cause in _REFUSED.items():
-        if first.startswith(magic):
+        if piped and first.startswith(magic):
             raise BadInput(name, cause, code="cannot-be-piped")
-    if first.startswith(ARROW_STREAM):
+    if (piped or asked is Format.arrow) and first.startswith(ARROW_STREAM):
         return ArrowStream(name, columns)
     if asked is Format.arrow:
         raise BadInput(name, "this does not begin like an Arrow stream", code="other-format")
     format_ = asked or (Format.ndjson if first.lstrip()[:1] == b"{" else Format.csv)
-    return Text(name, columns, format_, layout_of(format_, layout), piped=True)
+    return Text(name, columns, format_, layout, piped=piped)
 
 
-def read_stream(file: str, columns: Columns, asked: Format | None, layout: Layout | None) -> Iterator[Batch]:
-    """Yield the batches of a file that is read once, from its beginning to its end: ``<(...)``, or a named pipe."""
-    refuse_parquet(file, asked)
-    with _begun(file, columns, asked, layout) as (stream, come, position):
-        yield from read_blocks(stream, come, position)
+def _refuse_parquet(name: str, asked: Format | None) -> None:
+    """Refuse what cannot be piped before it is waited for."""
+    if asked is Format.parquet:
+        raise BadInput(name, _REFUSED[PARQUET], code="cannot-be-piped")
 
 
-def stream_names(file: str) -> list[str]:
-    """What the columns of an Arrow stream are called."""
-    with _begun(file, Columns(()), Format.arrow, None) as (stream, come, _):
-        assert isinstance(stream, ArrowStream)
-        for piece in come:
-            stream.block(piece, last=not piece)
-            stream.refuse_broken()
-            if stream.schema is not None:
-                break
-        return field_names(stream.schema or {})
+def _read_once(file: str, columns: Columns, asked: Format | None, layout: Layout | None) -> Iterator[Batch]:
+    """Yield the batches of a file that is read from its beginning to its end: text, Arrow streams, and pipes."""
+    made: list[Stream] = []
 
+    def begin(first: bytes) -> Stream:
+        made.append(stream_of(file, first, columns, asked, layout, piped=is_pipe(file)))
+        return made[0]
 
-@contextmanager
-def _begun(
-    file: str, columns: Columns, asked: Format | None, layout: Layout | None
-) -> Iterator[tuple[Stream, Iterator[bytes], Callable[[], int]]]:
-    """The reader of a file that is read once, its pieces from the first on, and how many bytes were read."""
-    stream: Stream | None = None
-    with opened(file) as (raw, unpacked):
-        come = pieces(file, unpacked, lambda: stream.rows if stream is not None else 0)
-        first = piece = next(come)
-        while piece and undecided(first):
-            piece = next(come)
-            first += piece
-        stream = stream_of(file, first, columns, asked, layout)
-        yield stream, chain([first] if piece else [first, b""], come), raw.tell
+    with opened(file) as (raw, unpacked), ThreadPoolExecutor(_WORKERS) as pool:
+        come = pieces(file, unpacked, lambda: made[0].rows if made else 0)
+        batches = batches_of(come, begin, lambda *work: pool.submit(*work).result, ahead=_WORKERS, position=raw.tell)
+        yield from filter(None, batches)
 
 
 class SignalTimer:
@@ -141,13 +116,8 @@ class SignalTimer:
         self._woken.setblocking(False)
         self._old_waker = signal.set_wakeup_fd(self._waker.fileno(), warn_on_full_buffer=False)
         self._old: dict[int, Any] = {
-            number: signal.signal(number, handler)
-            for number, handler in (
-                (signal.SIGUSR1, self._ask),
-                (signal.SIGINT, self._end),
-                (signal.SIGTERM, self._end),
-                (signal.SIGHUP, self._end),
-            )
+            number: signal.signal(number, self._note)
+            for number in (signal.SIGUSR1, signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
             if signal.getsignal(number) != signal.SIG_IGN or number == signal.SIGUSR1  # nohup ignores SIGHUP
         }
         return self
@@ -159,11 +129,11 @@ class SignalTimer:
         self._woken.close()
         self._waker.close()
 
-    def _ask(self, _number: int, _frame: FrameType | None) -> None:
-        self._asked += 1
-
-    def _end(self, _number: int, _frame: FrameType | None) -> None:
-        self.over = True
+    def _note(self, number: int, _frame: FrameType | None) -> None:
+        if number == signal.SIGUSR1:
+            self._asked += 1
+        else:
+            self.over = True
 
     def wait(self, handle: int, *, at_most: float | None = None) -> bool:
         """Wait until there is input, the bell rings, or a time is over; tell whether there is input."""
@@ -207,36 +177,18 @@ class Live:
     def __init__(
         self, handle: int, columns: Columns, format_: Format | None, layout: Layout | None, bell: SignalTimer
     ) -> None:
-        refuse_parquet(_NAME, format_)
-        self._handle = handle
-        self._columns = columns
-        self._format = format_
-        self._layout = layout
-        self._bell = bell
+        _refuse_parquet(_NAME, format_)
+        self._handle, self._bell = handle, bell
+        self._columns, self._format, self._layout = columns, format_, layout
         self._read = 0
 
     def batches(self) -> Iterator[Batch | None]:
         """Yield batches as they come, and None when the bell woke the wait: then a release may be due."""
-        stream: Stream | None = None
-        held = b""  # until it tells what it is
-        for arrived in self._pieces():
-            if arrived is None:
-                yield None
-                continue
-            piece, held = held + arrived if held else arrived, b""
-            if stream is None and arrived and undecided(piece):
-                held = piece
-                continue
-            stream = stream or self._stream(piece)
-            block = stream.block(piece, last=not arrived)
-            del piece, arrived  # while this waits for more, nothing is to be left of what was counted
-            if block:
-                yield self._parsed(stream, block)
-            del block
-            stream.refuse_broken()
 
-    def _parsed(self, stream: Stream, block: bytes) -> Batch:
-        return stream.batch(block, partial(self._bell.undisturbed, partial(stream.parse, block)), self._read)
+        def parse(read: Callable[[bytes], Any], block: bytes) -> Any:
+            return partial(self._bell.undisturbed, partial(read, block))
+
+        return batches_of(self._pieces(), self._stream, parse, position=lambda: self._read)
 
     def _pieces(self) -> Iterator[bytes | None]:
         """Yield what has arrived, None for a wake without input, and b"" at the end, unless a signal was the end."""
@@ -268,9 +220,9 @@ class Live:
     def _stream(self, first: bytes) -> Stream:
         if not first:
             raise BadInput(_NAME, "nothing came", code="empty-file")
-        if is_packed(first):
+        if first.startswith(tuple(UNPACK)):
             raise BadInput(_NAME, "is compressed; unpack it on the way (zcat, zstdcat)", code="compressed-pipe")
-        return stream_of(_NAME, first, self._columns, self._format, self._layout)
+        return stream_of(_NAME, first, self._columns, self._format, self._layout, piped=True)
 
 
 def read(
@@ -281,43 +233,29 @@ def read(
     `format_` is what the files are, where their names do not tell; `layout` is how CSV files are written. Anything
     wrong with a file or a row is a `BadInput` that names it.
     """
-    for file in files:
-        for batch in _partitioned(file, columns, format_, layout):
-            if columns.kind is None:  # from now on, ids are what they were in the first file
-                columns = replace(columns, kind=kind_of(batch.rows[columns.ids[0]].dtype))
-            yield batch
-            del batch  # a batch that is counted is not kept while the next one is waited for
-
-
-def _partitioned(file: str, columns: Columns, asked: Format | None, layout: Layout | None) -> Iterator[Batch]:
-    """The batches of a file, with the columns that the directories of its path stand for (``day=2026-01-05/``)."""
-    given = partitions(file)
-    roles = {role: name for role in ("action", "time", "category") if (name := getattr(columns, role)) in given}
-    if not roles:
-        yield from _batches(file, columns, asked, layout)
-        return
     import polars as pl
 
-    left_out: dict[str, Any] = dict.fromkeys(roles)
-    for batch in _batches(file, replace(columns, **left_out), asked, layout):
+    for file in files:
+        # Directories of its path stand for columns (``day=2026-01-05/``).
+        given = partitions(file)
+        roles = {role: name for role in ("action", "time", "category") if (name := getattr(columns, role)) in given}
         added = [pl.lit(given[name]).alias(name) for name in roles.values()]
-        yield replace(batch, rows=batch.rows.with_columns(added))
-        del batch
+        left_out: dict[str, Any] = dict.fromkeys(roles)
+        for batch in _batches(file, replace(columns, **left_out), format_, layout):
+            if columns.kind is None:  # from now on, ids are what they were in the first file
+                columns = replace(columns, kind=kind_of(batch.rows[columns.ids[0]].dtype))
+            yield replace(batch, rows=batch.rows.with_columns(added)) if added else batch
+            del batch  # a batch that is counted is not kept while the next one is waited for
 
 
 def _batches(file: str, columns: Columns, asked: Format | None, layout: Layout | None) -> Iterator[Batch]:
     if is_pipe(file):
-        return read_stream(file, columns, asked, layout)
+        _refuse_parquet(file, asked)
+        return _read_once(file, columns, asked, layout)
     format_ = format_of(file, asked)
-    if format_ is Format.arrow and is_streamed(file):
-        return read_stream(file, columns, format_, layout)
-    if format_ in (Format.parquet, Format.arrow):
+    if format_ in _COLUMNAR and not is_streamed(file, format_):
         return read_columnar(file, columns, format_)
-    return read_text(file, columns, format_, layout_of(format_, layout))
-
-
-_COLUMNAR = (Format.parquet, Format.arrow)
-_HOW_TO_SAY = "Say FILE:COLUMN in a command, column= in Python"
+    return _read_once(file, columns, format_, layout)
 
 
 def columns_told(file: str, asked: Format | None, layout: Layout) -> Cause | None:
@@ -329,17 +267,25 @@ def columns_told(file: str, asked: Format | None, layout: Layout) -> Cause | Non
     if file == STDIN or is_pipe(file):
         return None
     format_ = format_of(file, asked)
-    names = _names(file, format_, layout_of(format_, layout))
-    if format_ in (*_COLUMNAR, Format.ndjson):
-        return Cause(f"it has {shown_names(names)}")
-    return told_of(names, layout)
+    names = _names(file, format_, layout)
+    return told_of(names, layout) if format_ in (Format.csv, Format.tsv) else Cause(f"it has {shown_names(names)}")
 
 
 def _names(file: str, format_: Format, layout: Layout) -> list[str]:
     """The names of the columns of a file."""
-    if format_ is Format.arrow and is_streamed(file):
-        return stream_names(file)
-    return column_names(file, format_) if format_ in _COLUMNAR else first_names(file, format_, layout)
+    if format_ in _COLUMNAR and not is_streamed(file, format_):
+        return column_names(file, format_)
+    with opened(file) as (_, unpacked):
+        come = pieces(file, unpacked)
+        piece = next(come)
+        stream = stream_of(file, piece, Columns((), Kind.text), format_, layout, piped=False)
+        while True:
+            stream.block(piece, last=not piece)
+            if stream.broken:
+                raise stream.fault()
+            if stream.names is not None:
+                return stream.names
+            piece = next(come)
 
 
 def read_ids(
@@ -361,34 +307,31 @@ def read_ids(
     file = found[0]
     if PurePath(file).suffix == ".txt":
         if column is not None:
-            raise BadInput(
-                file, f"a .txt file has one id a line and no columns, so no column {column!r}", code="no-columns"
-            )
+            cause = f"a .txt file has one id a line and no columns, so no column {column!r}"
+            raise BadInput(file, cause, code="no-columns")
         lines = pl.Series(_lines(file), dtype=pl.String)
         rounded = lines.str.contains(ROUNDED).arg_true()
         if len(rounded):
             raise BadInput(file, f"{what} {lines[rounded[0]]!r} {MERGED}", rounded[0] + 1, code="float-id")
         return _typed(lines)
-    format_ = format_of(file)
-    columnar = format_ in _COLUMNAR
-    layout = layout_of(format_, None)
+    format_, layout = format_of(file), Layout()
     names = _names(file, format_, layout)
     if format_ is Format.csv and len(names) == 1 and (other := next((each for each in ";\t|" if each in names[0]), "")):
         layout = Layout(separator=other)
-        names = first_names(file, format_, layout)
+        names = _names(file, format_, layout)
     if column is None and len(names) != 1:
-        raise BadInput(
-            file, f"which column holds the ids? {_HOW_TO_SAY}; it has {shown_names(names)}", code="which-column"
-        )
+        cause = f"which column holds the ids? Say FILE:COLUMN, in Python column=; it has {shown_names(names)}"
+        raise BadInput(file, cause, code="which-column")
     name = column if column is not None else names[0]
     if format_ is not Format.ndjson:  # whose keys may come and go
         Columns((name,)).check_names(file, names)
-    kind = None if columnar or format_ is Format.ndjson else Kind.text
-    parts = [batch.rows[name] for batch in read([file], Columns((name,), kind), format_=format_, layout=layout)]
+    delimited = format_ in (Format.csv, Format.tsv)
+    columns = Columns((name,), Kind.text if delimited else None)
+    parts = [batch.rows[name] for batch in read([file], columns, format_=format_, layout=layout)]
     ids = pl.concat(parts) if parts else pl.Series(name, [], dtype=pl.String)
     if ids.null_count():
         raise BadInput(file, f"the {what} is missing", (ids.is_null().arg_true()[0]) + 1, code="missing-id")
-    return ids if columnar or format_ is Format.ndjson else _typed(ids)
+    return _typed(ids) if delimited else ids
 
 
 def _lines(file: str) -> list[str]:

@@ -5,16 +5,18 @@ rows at a time, of Parquet the wanted columns only. Polars reads a file, so thes
 (``memfd_create``) that is as long as the real one and has holes for all that was not asked for.
 """
 
+import io
 import os
+import re
 import struct
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
-from typing import IO, Any, NamedTuple
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from typing import Any, NamedTuple
 
 from panprivacy.errors import PanPrivacyError
 from panprivacy.ingest.batch import BadInput
-from panprivacy.urls import Location, located, refusal
+from panprivacy.urls import located, refusal
 
 _BLOCK = 2**23  # bytes of a request
 _STRETCH = 2**26  # bytes of the wanted columns of some row groups, which are in memory at a time
@@ -38,9 +40,17 @@ class RemoteFile(str):
         file.ranged = bool(file.size and info.get("partial", not _is_page(filesystem)))
         return file
 
-    def open(self) -> AbstractContextManager["_Reader"]:
+    @contextmanager
+    def open(self) -> Iterator["_Reader"]:
         """The bytes, from the first to the last."""
-        return _opened(self)
+        # A web server answers one request with all bytes, in order; it may know no other.
+        how = {"block_size": 0} if _is_page(self.filesystem) else {"block_size": _BLOCK, "cache_type": "readahead"}
+        with _refusing(self):
+            opened = self.filesystem.open(self.path, "rb", **how)
+        try:
+            yield _Reader(self, opened)
+        finally:
+            opened.close()
 
     def first(self, size: int) -> bytes:
         """The first bytes."""
@@ -75,18 +85,6 @@ class _Reader:
 
 
 @contextmanager
-def _opened(file: RemoteFile) -> Iterator[_Reader]:
-    # A web server answers one request with all bytes, in order; it may know no other.
-    how = {"block_size": 0} if _is_page(file.filesystem) else {"block_size": _BLOCK, "cache_type": "readahead"}
-    with _refusing(file):
-        opened = file.filesystem.open(file.path, "rb", **how)
-    try:
-        yield _Reader(file, opened)
-    finally:
-        opened.close()
-
-
-@contextmanager
 def _refusing(name: str) -> Iterator[None]:
     """Turn what a file system raises into one line."""
     try:
@@ -105,33 +103,25 @@ def find_remote(url: str, options: Mapping[str, Any] | None) -> list[RemoteFile]
     """The files that a URL means: itself, what it matches, or the files below it, in alphabetical order."""
     place = located(url, options)
     files, path, page = place.filesystem, place.path, _is_page(place.filesystem)
+    start = "" if page else f"{place.shown.partition('://')[0]}://"
     with _refusing(place.shown):
         if "*" in path or (not page and set(path) & set("?[") and not files.exists(path)):  # a page may have a query
-            return _several(place, files.glob(path, detail=True), "no file matches")
-        if path.endswith("/") or (not page and files.isdir(path)):
-            below = {name: info for name, info in files.find(path, detail=True).items() if _is_data(name, path)}
-            return _several(place, below, "there is no file in this directory")
-        return [_checked(place, path, files.info(path), place.shown)]
-
-
-def _is_data(name: str, folder: str) -> bool:
-    """Whether engines keep data in a file of this name: not if it, or a directory, begins with . or _."""
-    return not any(part.startswith((".", "_")) for part in name[len(folder.rstrip("/")) :].split("/"))
-
-
-def _several(place: Location, found: Mapping[str, Any], none: str) -> list[RemoteFile]:
-    """The files of a listing; `none` says what is wrong if there are none."""
-    kept = [(name, info) for name, info in sorted(found.items()) if info.get("type") != "directory"]
+            listed, none = files.glob(path, detail=True), "no file matches"
+        elif path.endswith("/") or (not page and files.isdir(path)):
+            # Not those that begin with . or _, where engines keep their notes.
+            below = files.find(path, detail=True).items()
+            listed = {name: info for name, info in below if not re.search("(^|/)[._]", name[len(path.rstrip("/")) :])}
+            none = "there is no file in this directory"
+        else:
+            listed, none = {path: files.info(path)}, ""
+    kept = {name: info for name, info in sorted(listed.items()) if not (none and info.get("type") == "directory")}
     if not kept:
         raise BadInput(place.shown, none)
-    start = "" if _is_page(place.filesystem) else f"{place.shown.partition('://')[0]}://"
-    return [_checked(place, name, info, f"{start}{name.lstrip('/')}") for name, info in kept]
-
-
-def _checked(place: Location, path: str, info: Mapping[str, Any], shown: str) -> RemoteFile:
-    if info.get("size") == 0:
-        raise BadInput(shown, "the file is empty", code="empty-file")
-    return RemoteFile(shown, place.filesystem, path, info)
+    shown = {name: f"{start}{name.lstrip('/')}" if none else place.shown for name in kept}
+    for name, info in kept.items():
+        if info.get("size") == 0:
+            raise BadInput(shown[name], "the file is empty", code="empty-file")
+    return [RemoteFile(shown[name], files, name, info) for name, info in kept.items()]
 
 
 # --- Parquet and Arrow files ------------------------------------------------------------------------------------------
@@ -147,16 +137,35 @@ class Stretch(NamedTuple):
     """The first row and the number of rows, if the index tells of more."""
 
 
+@contextmanager
+def _memory_file(file: RemoteFile) -> Iterator[int]:
+    if not hasattr(os, "memfd_create"):
+        raise BadInput(file, "Parquet and Arrow files behind a URL need Linux; copy this one to this machine")
+    handle = os.memfd_create("panprivacy", os.MFD_CLOEXEC)
+    try:
+        yield handle
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def whole_in_memory(file: RemoteFile) -> Iterator[str]:
+    """The path of a file in memory with all bytes, for a server that does not answer with parts of the file."""
+    with _memory_file(file) as handle:
+        start = 0
+        with file.open() as reader:
+            while piece := reader.read(_BLOCK):
+                _write_whole(handle, piece, start)
+                start += len(piece)
+        yield f"/proc/self/fd/{handle}"
+
+
 class RemoteTable:
     """A Parquet or Arrow file behind a URL, of which some rows at a time are in memory."""
 
     def __init__(self, file: RemoteFile, mark: bytes) -> None:
         self.file = file
-        if not hasattr(os, "memfd_create"):
-            raise BadInput(file, "Parquet and Arrow files behind a URL need Linux; copy this one to this machine")
-        self._whole = None if file.ranged else _fetched_whole(file)
-        if self._whole is None:
-            self._index, self._is_parquet = self._read_index(mark), mark == b"PAR1"
+        self._index, self._is_parquet = self._read_index(mark), mark == b"PAR1"
 
     def _read_index(self, mark: bytes) -> bytes:
         """The index at the end of the file: it is followed by its length and a mark."""
@@ -167,28 +176,24 @@ class RemoteTable:
             raise BadInput(file, "the file is cut off: it does not end with its index", code="cut-off")
         return tail[-length:] if length <= len(tail) else file.ranges([(file.size - length, file.size)])[0]
 
-    @contextmanager
-    def index(self) -> Iterator[str]:
-        """The path of a file that tells the columns, and of Parquet how many rows; stretches are read meanwhile."""
-        if self._whole is not None:
-            with self._whole:
-                yield f"/proc/self/fd/{self._whole.fileno()}"
-            return
+    def index(self) -> AbstractContextManager[str]:
+        """The path of a file that tells the columns, and of Parquet how many rows."""
         told = Stretch([], self._index) if self._is_parquet else self._stretch_of([])
-        with self._in_memory(told, self.file.ranges(told.ranges)) as path:
-            yield path
+        return self._in_memory(told, self.file.ranges(told.ranges))
 
     def stretches(self, columns: Sequence[str]) -> Iterator[tuple[str, tuple[int, int] | None]]:
         """Paths of files with some rows each, and which rows to take; the next is fetched ahead.
 
         A file is there until the one after the next is asked for.
         """
-        if self._whole is not None:
-            yield f"/proc/self/fd/{self._whole.fileno()}", None
-            return
         from concurrent.futures import ThreadPoolExecutor
 
-        planned = list(self._row_groups(columns) if self._is_parquet else self._record_batches())
+        if self._is_parquet:
+            planned = list(self._row_groups(columns))
+        else:  # some record batches, whose lengths the file does not tell, in an index of their own
+            batches = self._blocks(3)
+            together = _together([metadata + body for _, metadata, body in batches])
+            planned = [self._stretch_of([batches[i] for i in some]) for some in together]
         held: deque[ExitStack] = deque()
         with ThreadPoolExecutor(1, thread_name_prefix="panprivacy-fetch") as ahead, ExitStack() as last:
             coming = [ahead.submit(self.file.ranges, each.ranges) for each in planned[:1]]
@@ -206,71 +211,48 @@ class RemoteTable:
     @contextmanager
     def _in_memory(self, stretch: Stretch, found: list[bytes]) -> Iterator[str]:
         """A file in memory with the bytes of a stretch where the real file has them; `found` is emptied."""
-        handle = os.memfd_create("panprivacy", os.MFD_CLOEXEC)
-        try:
+        with _memory_file(self.file) as handle:
             os.ftruncate(handle, self.file.size)
             _write_whole(handle, stretch.ending, self.file.size - len(stretch.ending))
             for start, _ in reversed(stretch.ranges):
                 _write_whole(handle, found.pop(), start)
             yield f"/proc/self/fd/{handle}"
-        finally:
-            os.close(handle)
 
     def _row_groups(self, columns: Sequence[str]) -> Iterator[Stretch]:
         """Of a Parquet file: the wanted columns of some row groups."""
         groups = row_groups(self.file, self._index)
-        asked = [[(start, end) for root, start, end in group.chunks if _is_of(root, columns)] for group in groups]
+        asked = [
+            [(start, end) for root, start, end in chunks if any(f"{name}.".startswith(f"{root}.") for name in columns)]
+            for _, chunks in groups
+        ]
         first = 0
         for some in _together([sum(end - start for start, end in each) for each in asked]):
-            rows = sum(groups[i].rows for i in some)
+            rows = sum(groups[i][0] for i in some)
             yield Stretch([each for i in some for each in asked[i]], self._index, (first, rows))
             first += rows
 
-    def _record_batches(self) -> Iterator[Stretch]:
-        """Of an Arrow file: some record batches, whose lengths it does not tell, in an index of their own."""
-        batches = self._blocks(3)
-        for some in _together([metadata + body for _, metadata, body in batches]):
-            yield self._stretch_of([batches[i] for i in some])
-
-    def _stretch_of(self, batches: list[tuple[int, int, int]]) -> Stretch:
-        """Some record batches, and all dictionaries, whose entries they refer to."""
-        ranges = [(start, start + metadata + body) for start, metadata, body in [*self._blocks(2), *batches]]
-        return Stretch(ranges, self._arrow_index(batches))
-
-    def _blocks(self, field: int) -> list[tuple[int, int, int]]:
-        """Where messages are: a start, and the lengths of metadata and body (`Footer` of Arrow's File.fbs)."""
-        from panprivacy.ingest.arrow import NotThere, Table
-
-        try:
-            found = Table.root(memoryview(self._index)).structs(field, _BLOCK_FORM)
-        except (NotThere, struct.error):
-            raise BadInput(self.file, "not a whole Arrow file: its index is damaged") from None
-        if any(not 0 <= start <= start + metadata + body <= self.file.size for start, metadata, body in found):
-            raise BadInput(self.file, "not a whole Arrow file: its index is damaged")
-        return [(start, metadata, body) for start, metadata, body in found]
-
-    def _arrow_index(self, blocks: Sequence[tuple[int, int, int]]) -> bytes:
-        """The index as if the file had these record batches only."""
+    def _stretch_of(self, batches: list[tuple[Any, ...]]) -> Stretch:
+        """Some record batches, all dictionaries, whose entries they refer to, and an index of these batches only."""
         from panprivacy.ingest.arrow import Table
 
-        index, table = bytearray(self._index), Table.root(memoryview(self._index))
+        index = bytearray(self._index)
         if self._blocks(3):
-            start = table.below(3)
-            struct.pack_into("<I", index, start, len(blocks))
-            for i, block in enumerate(blocks):
-                struct.pack_into(_BLOCK_FORM, index, start + 4 + i * struct.calcsize(_BLOCK_FORM), *block)
-        return bytes(index)
+            start = Table.root(memoryview(self._index)).below(3)
+            struct.pack_into("<I", index, start, len(batches))
+            for i, batch in enumerate(batches):
+                struct.pack_into(_BLOCK_FORM, index, start + 4 + i * struct.calcsize(_BLOCK_FORM), *batch)
+        ranges = [(start, start + metadata + body) for start, metadata, body in [*self._blocks(2), *batches]]
+        return Stretch(ranges, bytes(index))
 
+    def _blocks(self, field: int) -> list[tuple[Any, ...]]:
+        """Where messages are: a start, and the lengths of metadata and body (`Footer` of Arrow's File.fbs)."""
+        from panprivacy.ingest.arrow import Table
 
-def _fetched_whole(file: RemoteFile) -> IO[bytes]:
-    """All bytes of a file in memory, for a server that does not answer with parts of it."""
-    with ExitStack() as unless_whole:
-        made = unless_whole.enter_context(os.fdopen(os.memfd_create("panprivacy", os.MFD_CLOEXEC), "w+b", buffering=0))
-        with file.open() as reader:
-            while piece := reader.read(_BLOCK):
-                _write_whole(made.fileno(), piece, made.seek(0, os.SEEK_END))
-        unless_whole.pop_all()
-        return made
+        with suppress(struct.error):
+            found = Table.root(memoryview(self._index)).structs(field, _BLOCK_FORM)
+            if all(0 <= start <= start + metadata + body <= self.file.size for start, metadata, body in found):
+                return found
+        raise BadInput(self.file, "not a whole Arrow file: its index is damaged")
 
 
 def _together(sizes: Sequence[int]) -> Iterator[range]:
@@ -292,39 +274,29 @@ def _write_whole(handle: int, found: bytes, start: int) -> None:
         left, start = left[written:], start + written
 
 
-class RowGroup(NamedTuple):
-    """Rows of a Parquet file, and where the bytes of each column are, by the top of its path in the schema."""
+def row_groups(file: str, index: bytes) -> list[tuple[int, list[tuple[str, int, int]]]]:
+    """How many rows each row group has, and where the bytes of each column are, by the top of its path in the schema.
 
-    rows: int
-    chunks: list[tuple[str, int, int]]
-
-
-def _is_of(root: str, columns: Sequence[str]) -> bool:
-    return any(name == root or name.startswith(f"{root}.") for name in columns)
-
-
-def row_groups(file: str, index: bytes) -> list[RowGroup]:
-    """The row groups that an index lists: a struct in Thrift's compact protocol (`FileMetaData` of parquet.thrift)."""
-    try:
-        groups = _Compact(index).struct()[4]
-        return [RowGroup(group[3], [_chunk(column[3]) for column in group[1]]) for group in groups]
-    except (LookupError, TypeError, ValueError, RecursionError, OverflowError):
-        raise BadInput(file, "not a whole Parquet file: its index is damaged") from None
-
-
-def _chunk(column: Mapping[int, Any]) -> tuple[str, int, int]:
-    """The top of a column's path, and from where to where its bytes go: its dictionary first, if it has one."""
-    start = min(column[9], column.get(11) or column[9])
-    if start < 0 or column[7] < 0:
-        raise ValueError
-    return column[3][0].decode(), start, start + column[7]
+    The index is a struct in Thrift's compact protocol (`FileMetaData` of parquet.thrift).
+    """
+    found: list[tuple[int, list[tuple[str, int, int]]]] = []
+    with suppress(LookupError, TypeError, ValueError, RecursionError, OverflowError):
+        for group in _Compact(index).struct()[4]:
+            chunks = []
+            for column in (each[3] for each in group[1]):
+                start = min(column[9], column.get(11) or column[9])  # its dictionary comes first, if it has one
+                chunks.append((column[3][0].decode(), start, start + column[7]))
+            found.append((group[3], chunks))
+        if all(0 <= start <= end for _, chunks in found for _, start, end in chunks):
+            return found
+    raise BadInput(file, "not a whole Parquet file: its index is damaged")
 
 
 class _Compact:
     """A reader of Thrift's compact protocol: structs become dictionaries by the numbers of their fields."""
 
     def __init__(self, data: bytes) -> None:
-        self._data, self._at = data, 0
+        self._read = io.BytesIO(data).read
 
     def struct(self) -> dict[int, Any]:
         fields: dict[int, Any] = {}
@@ -345,34 +317,25 @@ class _Compact:
         if kind == 8:
             return self._take(self._unsigned())
         if kind in (9, 10):
-            return self._list()
+            head = self._byte()
+            count = head >> 4 if head >> 4 != 15 else self._unsigned()
+            return [self._value(head & 15) for _ in range(count)]
         if kind == 12:
             return self.struct()
         raise ValueError
 
-    def _list(self) -> list[Any]:
-        head = self._byte()
-        count = head >> 4 if head >> 4 != 15 else self._unsigned()
-        return [self._value(head & 15) for _ in range(count)]
-
     def _byte(self) -> int:
-        self._at += 1
-        return self._data[self._at - 1]
+        return self._take(1)[0]
 
     def _take(self, size: int) -> bytes:
-        self._at += size
-        if self._at > len(self._data):
+        found = self._read(size)
+        if len(found) != size:
             raise LookupError
-        return self._data[self._at - size : self._at]
+        return found
 
     def _unsigned(self) -> int:
-        number = shift = 0
-        while True:
-            octet = self._byte()
-            number |= (octet & 127) << shift
-            shift += 7
-            if octet < 128:
-                return number
+        octet = self._byte()
+        return octet & 127 | (self._unsigned() << 7 if octet > 127 else 0)
 
     def _signed(self) -> int:
         number = self._unsigned()

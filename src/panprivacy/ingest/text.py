@@ -1,99 +1,79 @@
-"""Files of text: blocks are read in order, parsed on all cores, and handed on in order. `delimited` parses CSV.
+"""Streams of text: cut into blocks of whole rows and parsed by Polars. `delimited` parses CSV.
 
-NDJSON, one JSON object a line, is parsed by Polars. A column is a key, or like ``user.id`` a key of an inner object.
-Which of the two it is, each row says for itself: no row decides where the ids of others are looked for.
+NDJSON, one JSON object a line: a column is a key, or like ``user.id`` a key of an inner object. Which of the two it is,
+each row says for itself: no row decides where the ids of others are looked for.
 """
 
 import json
 from bisect import bisect_left
-from collections import deque
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
+from functools import reduce
+from typing import TYPE_CHECKING, Any
 
-from panprivacy.ingest.batch import BadInput, Batch, Cause, Columns, Kind
-from panprivacy.ingest.delimited import (
-    MERGED,
-    Cutter,
-    Delimited,
-    Layout,
-    check_first,
-    is_padded,
-    record_ends,
-    split_row,
-)
-from panprivacy.ingest.files import BLOCK, NOT_UTF8, Format, is_utf8, opened, pieces, refuse_known
+from panprivacy.ingest.batch import BadInput, Cause, Columns, Kind
+from panprivacy.ingest.delimited import MERGED, Cutter, Delimited, Layout, is_padded, record_ends
+from panprivacy.ingest.files import NOT_UTF8, Format, Stream, is_utf8, refuse_known
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from panprivacy.ingest.batch import Types
-
-_WORKERS = 2
-_EXACT = 2**53  # from which on a float stands for several integers
-
-Path: TypeAlias = tuple[str, ...]
-"""The keys that lead to a value, from the outside in."""
+EXACT = 2**53
+"""From which on a float stands for several integers."""
 
 
 class JsonLines:
     """Parses blocks of one NDJSON file. A key that is not there is a missing value."""
 
-    quotes = False
     skip = 0
 
     def __init__(self, file: str, columns: Columns, first_block: bytes) -> None:
         self._columns = columns
         first = next(_objects(first_block), {})
-        if first and not any(_leads_somewhere(_path(name, first), first) for name in columns.names):
+        self.names = list(_keys(first))
+        if first and not any(name in first or _has_path(name.split("."), first) for name in columns.names):
             # Keys may come and go from line to line; where not even one is known, the name is wrong.
-            columns.check_names(file, list(_keys(first)))
-        paths = {name: _inside(name) for name in columns.names}
-        for name, path in paths.items():
-            if any(path == other[: len(path)] for other in paths.values() if other != path):
-                raise BadInput(
-                    file,
-                    f"{name} is asked for as a value, and as an object that holds another column",
-                    code="column-value-or-object",
-                )
-        self.kind = columns.kind or self._kind_in(file, first_block)
-        self._types = columns.types(self.kind)
+            columns.check_names(file, self.names)
+        for name in columns.names:
+            if any(other.startswith(f"{name}.") for other in columns.names):
+                cause = f"{name} is asked for as a value, and as an object that holds another column"
+                raise BadInput(file, cause, code="column-value-or-object")
+        self._kind = columns.kind or self._kind_in(file, first_block)
 
     def parse(self, block: bytes) -> "pl.DataFrame":
-        """Read the keys that were asked for; raises what Polars raises, or `ValueError` for a float that is no id."""
-        import polars as pl
+        """Read the keys that were asked for; raises what Polars raises, or `ValueError` for a float that is no id.
 
-        try:
-            return self._read(block, self._types)
-        except pl.exceptions.PolarsError:
-            if self.kind is not Kind.integers:
-                raise
-        return self._with_whole_ids(block)
-
-    def _with_whole_ids(self, block: bytes) -> "pl.DataFrame":
-        """Read ids that are whole numbers, though some of them are written like 12.0."""
+        Where ids are integers, some of them may be written like 12.0.
+        """
         import polars as pl
 
         ids = self._columns.ids
-        floats = self._read(block, self._types | dict.fromkeys(ids, pl.Float64))  # text is refused here
+        try:
+            return self._read(block, pl.String if self._kind is Kind.text else pl.Int64)
+        except pl.exceptions.PolarsError:
+            if self._kind is Kind.text:
+                raise
+        floats = self._read(block, pl.Float64)  # text is refused here
         if not all((floats[name].floor() == floats[name]).all() for name in ids):
             raise ValueError("a float is no whole number")
-        if any((floats[name].abs() >= _EXACT).any() for name in ids):  # Polars has read 2**53 + 1 and 2**53 + 1.0 alike
-            values = (_lookup(_path(name, found), found) for found in _objects(block) for name in ids)
-            if any(isinstance(value, float) and abs(value) >= _EXACT for value in values):
+        if any((floats[name].abs() >= EXACT).any() for name in ids):  # Polars has read 2**53 + 1 and 2**53 + 1.0 alike
+            values = (value_of(name, found) for found in _objects(block) for name in ids)
+            if any(isinstance(value, float) and abs(value) >= EXACT for value in values):
                 raise ValueError("a float may stand for several ids")
-        spelled = self._read(block, self._types | dict.fromkeys(ids, pl.String))  # where large numbers are exact
-        return spelled.with_columns(pl.col(ids).cast(pl.Int64))
+        return self._read(block, pl.String).with_columns(pl.col(ids).cast(pl.Int64))  # as text, large numbers are exact
 
-    def _read(self, block: bytes, types: "Types") -> "pl.DataFrame":
+    def _read(self, block: bytes, ids: "type[pl.DataType]") -> "pl.DataFrame":
         import polars as pl
 
-        paths = {name: dict.fromkeys(((name,), _inside(name))) for name in types}  # two of a name with a dot, or one
+        def value_at(path: tuple[str, ...]) -> pl.Expr:
+            return reduce(lambda outer, key: outer.struct.field(key), path[1:], pl.col(path[0]))
+
+        types = self._columns.types(ids)
+        paths = {name: dict.fromkeys(((name,), tuple(name.split(".")))) for name in types}  # two if there is a dot
         frame = pl.read_ndjson(block, schema=_schema({path: types[name] for name in paths for path in paths[name]}))
         if all(len(each) == 1 for each in paths.values()):
             return frame
-        return frame.select(pl.coalesce(map(_value_at, each)).alias(name) for name, each in paths.items())
+        return frame.select(pl.coalesce(map(value_at, each)).alias(name) for name, each in paths.items())
 
     def cause(self, row: bytes) -> Cause:
         """The error for a row that `parse` refuses."""
@@ -101,63 +81,47 @@ class JsonLines:
         if found is None:
             return Cause(f"not a JSON object: {_shortened(row)}")
         for name in self._columns.names:
-            value = _lookup(_path(name, found), found)
-            if not self._fits(name, value):
-                return self._unfit(name, value)
-            outer = _lookup(_inside(name)[:-1], found)
+            wrong = self._wrong_id(name, value_of(name, found)) if name in self._columns.ids else None
+            if wrong is not None:
+                return wrong
+            outer = _lookup(name.split(".")[:-1], found)
             if not isinstance(outer, dict | None):
                 return Cause(f"{name} may be inside an object, and {json.dumps(outer)} stands in its place")
         return Cause(f"not readable: {_shortened(row)}")
 
-    def _unfit(self, name: str, value: object) -> Cause:
-        spelled = json.dumps(value)
-        if name not in self._columns.ids:
-            return Cause(f"{name} {spelled} is not a number")
-        if isinstance(value, str) and is_padded(value):
+    def _wrong_id(self, name: str, id_: object) -> Cause | None:
+        if id_ is None or self._kind is Kind.text:
+            return None
+        spelled = json.dumps(id_)
+        if isinstance(id_, str) and is_padded(id_):
             return self._columns.if_padded(name, spelled)
-        if isinstance(value, float) and value.is_integer():
-            return Cause(f"{name} {spelled} {MERGED}")
-        hints = self._columns.if_text if isinstance(value, str) else ()
+        if isinstance(id_, float) and id_.is_integer():
+            return Cause(f"{name} {spelled} {MERGED}") if abs(id_) >= EXACT else None
+        if type(id_) is int and -(2**63) <= id_ < 2**63:
+            return None
+        hints = self._columns.if_text if isinstance(id_, str) else ()
         return Cause(f"{name} {spelled} is not a whole number of 64 bits", hints)
-
-    def _fits(self, name: str, value: object) -> bool:
-        import polars as pl
-
-        if value is None or self._types[name] == pl.String:
-            return True
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            return False
-        if isinstance(value, float):
-            return self._types[name] == pl.Float64 or (value.is_integer() and abs(value) < _EXACT)
-        return self._types[name] == pl.Float64 or -(2**63) <= value < 2**63
 
     def _kind_in(self, file: str, block: bytes) -> Kind:
         """Tell integers from text by the first row that has an id."""
         for found in _objects(block):
             for name in self._columns.ids:
-                value = _lookup(_path(name, found), found)
+                value = value_of(name, found)
                 if isinstance(value, dict | list):
                     advice = f"; say which of its keys, such as {name}.{next(iter(value))}" if value else ""
-                    raise BadInput(
-                        file,
-                        f"{name} is {'an object' if isinstance(value, dict) else 'a list'}{advice}",
-                        code="column-is-object",
-                    )
+                    cause = f"{name} is {'an object' if isinstance(value, dict) else 'a list'}{advice}"
+                    raise BadInput(file, cause, code="column-is-object")
                 if value is not None:
                     return Kind.text if isinstance(value, str) else Kind.integers
         return Kind.integers
 
 
-def keys_of(line: bytes) -> list[str]:
-    """The keys of one object; keys of inner objects are like ``user.id``.
+def _keys(found: dict[str, Any], before: str = "") -> Iterator[str]:
+    """The keys of an object; keys of inner objects are like ``user.id``.
 
-    >>> keys_of(b'{"user": {"id": 7}, "at": 3}')
+    >>> list(_keys({"user": {"id": 7}, "at": 3}))
     ['user.id', 'at']
     """
-    return list(_keys(_object(line) or {}))
-
-
-def _keys(found: dict[str, Any], before: str = "") -> Iterator[str]:
     for key, value in found.items():
         if isinstance(value, dict) and value:
             yield from _keys(value, f"{before}{key}.")
@@ -165,49 +129,31 @@ def _keys(found: dict[str, Any], before: str = "") -> Iterator[str]:
             yield before + key
 
 
-def _path(name: str, found: dict[str, Any]) -> Path:
-    """Where a row has a column: under a key of just that name, if there is a value, or inside."""
-    return _inside(name) if found.get(name) is None else (name,)
-
-
-def _inside(name: str) -> Path:
-    """Where a column is if its name leads into inner objects."""
-    return tuple(name.split("."))
-
-
-def _leads_somewhere(path: Path, found: Any) -> bool:
+def _has_path(path: list[str], found: Any) -> bool:
     """Whether an object has these keys; an inner object that is missing could have them."""
     if not path or found is None:
         return True
-    return isinstance(found, dict) and path[0] in found and _leads_somewhere(path[1:], found[path[0]])
+    return isinstance(found, dict) and path[0] in found and _has_path(path[1:], found[path[0]])
 
 
-def _lookup(path: Path, found: Any) -> Any:
+def value_of(name: str, found: dict[str, Any]) -> Any:
+    """The value of a column in a row: under a key of just that name, if there is a value, or inside."""
+    return _lookup(name.split("."), found) if found.get(name) is None else found[name]
+
+
+def _lookup(path: list[str], found: Any) -> Any:
     """The value that the keys lead to, or the value that stands in their way."""
-    for key in path:
-        if not isinstance(found, dict):
-            break
-        found = found.get(key)
-    return found
+    return reduce(lambda outer, key: outer.get(key) if isinstance(outer, dict) else outer, path, found)
 
 
-def _schema(types: "dict[Path, type[pl.DataType]]") -> dict[str, Any]:
+def _schema(types: "dict[tuple[str, ...], type[pl.DataType]]") -> dict[str, Any]:
     """Types of columns as Polars takes them, nested for inner objects."""
     import polars as pl
 
-    inner: dict[str, dict[Path, type[pl.DataType]]] = {}
+    inner: dict[str, dict[tuple[str, ...], type[pl.DataType]]] = {}
     for path, type_ in types.items():
         inner.setdefault(path[0], {})[path[1:]] = type_
     return {key: parts[()] if () in parts else pl.Struct(_schema(parts)) for key, parts in inner.items()}
-
-
-def _value_at(path: Path) -> "pl.Expr":
-    import polars as pl
-
-    value = pl.col(path[0])
-    for key in path[1:]:
-        value = value.struct.field(key)
-    return value
 
 
 def _objects(block: bytes) -> Iterator[dict[str, Any]]:
@@ -228,48 +174,26 @@ def _shortened(row: bytes) -> str:
     return repr(text if len(text) <= 60 else text[:57] + "...")
 
 
-class Stream(Protocol):
-    """Takes bytes in pieces of any length, gives blocks of whole rows, and parses them."""
-
-    rows: int
-
-    @property
-    def broken(self) -> bool: ...
-    def block(self, piece: bytes, last: bool = False) -> bytes: ...
-    def parse(self, block: bytes) -> "pl.DataFrame": ...
-    def batch(self, block: bytes, parsed: "Callable[[], pl.DataFrame]", position: int) -> Batch: ...
-    def refuse_broken(self) -> None: ...
-
-
-class Text:
-    """One stream of text: takes its bytes in pieces of any length, gives blocks of whole rows, and parses them."""
+class Text(Stream):
+    """CSV or NDJSON. Its blocks are without the header, and without blank lines at the end."""
 
     def __init__(
-        self,
-        file: str,
-        columns: Columns,
-        format_: Format,
-        layout: Layout,
-        *,
-        piped: bool = False,
-        longest: int | None = None,
+        self, file: str, columns: Columns, format_: Format, layout: Layout | None, *, piped: bool, longest: int = 0
     ) -> None:
-        self._file = file
-        self._columns = columns
-        self._format = format_
-        self._layout = layout
-        self._piped = piped
+        super().__init__(file, columns)
+        self._format, self._layout, self._piped = format_, layout or Layout(), piped
+        if format_ is Format.tsv:
+            self._layout = replace(self._layout, separator="\t")
         self._cutter = Cutter(format_ is not Format.ndjson, longest)
         self._parser: Delimited | JsonLines | None = None
         self._begun = False
         self._waiting: list[bytes] = []  # the header, until a row has come; blank lines, until a row comes after them
-        self.rows = 0
-        """How many rows have been handed on."""
-        self.broken = False
-        """Whether a row has begun that does not end; `refuse_broken` says which, once the rows before it are read."""
+
+    @property
+    def names(self) -> list[str] | None:
+        return None if self._parser is None else self._parser.names
 
     def block(self, piece: bytes, last: bool = False) -> bytes:
-        """Take a piece; give back the whole rows that are there now, without the header and blank lines at the end."""
         if not self._begun:
             refuse_known(self._file, piece)
             self._begun = True
@@ -283,115 +207,52 @@ class Text:
         block, self._waiting = b"".join((*self._waiting, come)), []
         if self._parser is None:
             block = self._first(block, last)
-        return block if self._format is Format.ndjson else self._without_blank_end(block)
-
-    def _without_blank_end(self, block: bytes) -> bytes:
-        """Keep blank lines back until a row comes after them: at the end of a file they are no rows."""
-        if not block:
-            return b""
+        if self._format is Format.ndjson or not block:
+            return block
+        # Blank lines are kept back until a row comes after them: at the end of a file they are no rows.
         rows = len(block.rstrip(b"\r\n"))
         end = (block.find(b"\n", rows) + 1 or len(block)) if rows else 0
         self._waiting = [block[end:]]
         return block[:end]
 
-    def refuse_broken(self) -> None:
-        """Refuse a row that does not end."""
-        if self.broken:
-            cause = f"a row does not end within {self._cutter.longest:,} bytes, or not at all; is a quote left open?"
-            raise BadInput(self._file, cause, self.rows + 1, code="endless-row")
+    def fault(self) -> BadInput:
+        cause = f"a row does not end within {self._cutter.longest:,} bytes, or not at all; is a quote left open?"
+        return BadInput(self._file, cause, self.rows + 1, code="endless-row")
 
     def _first(self, block: bytes, last: bool) -> bytes:
-        if not block.strip():
+        is_blank = not block.strip()
+        if is_blank and last and not self.broken:
+            raise BadInput(self._file, "there is nothing in it", code="empty-file")
+        needs_header = self._format is not Format.ndjson and self._layout.header and not last
+        if is_blank or (needs_header and len(record_ends(block, quotes=True, most=2)) < 2):
             self._waiting = [block]
-            if last and not self.broken:
-                raise BadInput(self._file, "there is nothing in it", code="empty-file")
             return b""
         if self._format is Format.ndjson:
             self._parser = JsonLines(self._file, self._columns, block)
-        elif last or not self._layout.header or len(record_ends(block, quotes=True, most=2)) > 1:
-            self._parser = Delimited(self._file, self._columns, self._layout, block, piped=self._piped)
         else:
-            self._waiting = [block]
-            return b""
+            self._parser = Delimited(self._file, self._columns, self._layout, block, piped=self._piped)
         return block[self._parser.skip :]
 
     def parse(self, block: bytes) -> "pl.DataFrame":
-        """Read one block; safe on several threads."""
         assert self._parser is not None
         return self._parser.parse(block)
 
-    def batch(self, block: bytes, parsed: "Callable[[], pl.DataFrame]", position: int) -> Batch:
-        """Number the rows of a block, or say which of them could not be parsed."""
-        import polars as pl
-
-        try:
-            frame = parsed()
-        except (pl.exceptions.PolarsError, pl.exceptions.PanicException, ValueError):
-            raise self._blame(block) from None
-        batch = Batch(self._file, frame, self.rows, position)
-        self.rows += len(frame)
-        return batch
-
-    def _blame(self, block: bytes) -> BadInput:
+    def blame(self, block: bytes) -> BadInput:
         """Find the first row that cannot be parsed, while the rows before it can."""
+        from polars.exceptions import PanicException, PolarsError
+
+        def is_refused(end: int) -> bool:
+            try:
+                self.parse(block[:end])
+            except (PolarsError, PanicException, ValueError):
+                return True
+            return False
+
         assert self._parser is not None
-        ends = record_ends(block, self._parser.quotes)
-        place = bisect_left(ends, True, key=lambda end: not self._parses(block[:end]))
+        ends = record_ends(block, quotes=self._format is not Format.ndjson)
+        place = bisect_left(ends, True, key=is_refused)
         if place == len(ends):
             return BadInput(self._file, "cannot be read as text in rows", self.rows + 1, code="not-text")
         row = block[ends[place - 1] if place else 0 : ends[place]]
         cause = self._parser.cause(row) if is_utf8(row) else Cause(NOT_UTF8)
         return BadInput(self._file, cause.text, self.rows + place + 1, hints=cause.hints)
-
-    def _parses(self, block: bytes) -> bool:
-        import polars as pl
-
-        try:
-            self.parse(block)
-        except (pl.exceptions.PolarsError, pl.exceptions.PanicException, ValueError):
-            return False
-        return True
-
-
-def layout_of(format_: Format, asked: Layout | None) -> Layout:
-    """How a file of text is written, unless it was said."""
-    layout = asked or Layout()
-    return replace(layout, separator="\t") if format_ is Format.tsv else layout
-
-
-def first_names(file: str, format_: Format, layout: Layout) -> list[str]:
-    """What the columns are called, or the keys of the first object."""
-    with opened(file) as (_, unpacked):
-        first = next(pieces(file, unpacked, size=BLOCK))
-    refuse_known(file, first)
-    block = first[: record_ends(first, quotes=format_ is not Format.ndjson, most=1)[0]]
-    if format_ is Format.ndjson:
-        return keys_of(block)
-    check_first(file, block)
-    return split_row(block, layout.separator)
-
-
-class _Job(NamedTuple):
-    block: bytes
-    parsed: "Callable[[], pl.DataFrame]"
-    position: int
-
-
-def read_text(file: str, columns: Columns, format_: Format, layout: Layout) -> Iterator[Batch]:
-    """Yield the batches of a file of text, in order; memory holds a few blocks."""
-    text = Text(file, columns, format_, layout)
-    with opened(file) as (raw, unpacked):
-        yield from read_blocks(text, pieces(file, unpacked, lambda: text.rows), raw.tell)
-
-
-def read_blocks(stream: Stream, come: Iterator[bytes], position: Callable[[], int]) -> Iterator[Batch]:
-    """Yield the batches of a stream whose last piece is empty: blocks are parsed ahead, and come in order."""
-    jobs: deque[_Job] = deque()
-    with ThreadPoolExecutor(_WORKERS) as pool:
-        for piece in come:
-            block = stream.block(piece, last=not piece)
-            if block:
-                jobs.append(_Job(block, pool.submit(stream.parse, block).result, position()))
-            while jobs and (len(jobs) > _WORKERS or not piece or stream.broken):
-                yield stream.batch(*jobs.popleft())
-            stream.refuse_broken()
