@@ -9,7 +9,6 @@ import time
 from array import array
 from collections.abc import Callable, Iterable, Iterator
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
-from ipaddress import ip_address
 from itertools import islice
 from pathlib import Path
 from types import SimpleNamespace, TracebackType
@@ -20,6 +19,7 @@ from panprivacy.checks import check_level
 from panprivacy.display import Tabular
 from panprivacy.errors import BudgetExhausted, InvalidValue, OutsideUniverse, PanPrivacyError, ServiceUnavailable
 from panprivacy.ingest.batch import ProblemType, Refused
+from panprivacy.urls import is_loopback
 
 if TYPE_CHECKING:
     import polars as pl
@@ -72,7 +72,7 @@ class Client:
         parts = urlsplit(address)
         if parts.scheme not in ("http", "https") or not parts.hostname or "/counters/" not in parts.path:
             raise InvalidValue("an address is like https://HOST/counters/NAME", code="client-address")
-        if parts.scheme == "http" and not _is_this_machine(parts.hostname):
+        if parts.scheme == "http" and not is_loopback(parts.hostname):
             raise InvalidValue("ids would travel in the clear: use https", code="client-address")
         self._path = parts.path.rstrip("/")
         self._headers = {} if token is None else {"authorization": f"Bearer {token}"}
@@ -354,10 +354,3 @@ def _error(status: int, said: bytes) -> PanPrivacyError:
     if slug in _PROBLEMS:
         return Refused(_PROBLEMS[slug], told, row=row)
     return PanPrivacyError(told, code=slug or "service-refused")
-
-
-def _is_this_machine(host: str) -> bool:
-    try:
-        return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False

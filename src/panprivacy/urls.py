@@ -1,7 +1,8 @@
-"""URLs of files and folders: told from paths of this machine, and opened through fsspec."""
+"""URLs of files, folders and services: told from paths and addresses of this machine, and opened through fsspec."""
 
 import re
 from collections.abc import Mapping
+from ipaddress import ip_address
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit, urlunsplit
 
@@ -116,3 +117,15 @@ def refusal(error: BaseException) -> str:
     if "Connect" in name or "Timeout" in name or isinstance(error, ConnectionError):
         return "the server cannot be reached"
     return f"the connection broke ({name})"
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address is reached from this machine alone.
+
+    >>> is_loopback("127.0.0.1"), is_loopback("localhost"), is_loopback("0.0.0.0"), is_loopback("example.org")
+    (True, True, False, False)
+    """
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -357,13 +357,14 @@ def test_a_service_that_ends_counts_what_waits(tmp_path: Path) -> None:
         counter.take(body(1))
 
 
-def test_kept_tells_who_waits(tmp_path: Path) -> None:
-    kept = KeptEstimator(StateFile(tmp_path / "x.pp"), None)
+def test_a_job_that_waits_is_confirmed_by_the_next_write(tmp_path: Path) -> None:
+    kept, done = KeptEstimator(StateFile(tmp_path / "x.pp"), None), Future[int]()
     kept.open(lambda: pp.Density(100, 1.0))
-    told: list[str] = []
-    kept.saved = lambda: told.append("saved")
+    kept.waiting.append((done, 7))
+    kept.save_if_changed()
+    assert not done.done()
     kept.changed = True
     kept.save_if_changed()
     kept.save_if_changed()
     kept.close()
-    assert told == ["saved"]
+    assert done.result(0) == 7

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from types import FrameType
@@ -184,8 +185,7 @@ def check(settings: Settings) -> None:
             state = folder / f"{counter.name}.pp"
             if settings.initialize and not state.exists():
                 continue
-            promise.check(counter.name, counter.pinned)
-            promise.check_state(state, listed=0)
+            promise.check(state, counter.pinned)
         except CorruptState:
             pass  # the others are served without this counter
         except PinnedSettingsChanged as error:
@@ -401,7 +401,7 @@ class Reloader:
                 self._certificates.load_cert_chain(settings.service.tls.certificate, settings.service.tls.key)
         except OSError:
             for counter in opened:
-                counter.discard()
+                counter.close()
             raise
         return settings, opened
 
@@ -414,7 +414,7 @@ class Reloader:
             if each.name in service.counters:
                 service.counters[each.name].settings = each
         for counter in opened:
-            self._context.adopt(counter)
+            self._context.notifier.add(counter)
             service.adopt(counter)
         service.settings = settings
 
@@ -435,6 +435,6 @@ def _unreloadable(old: Settings, new: Settings) -> Iterator[str]:
             yield f"counters.{each.name}: {restart}, except for its title"
 
 
-def _untitled(settings: CounterSettings) -> tuple[object, ...]:
-    table = settings.table.model_copy(update={"title": ""})
-    return table, settings.universe, settings.columns, settings.plan, settings.source
+def _untitled(settings: CounterSettings) -> CounterSettings:
+    """Without what may change, and without its users, whom the table names."""
+    return replace(settings, table=settings.table.model_copy(update={"title": ""}), universe=None)

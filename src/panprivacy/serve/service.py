@@ -2,10 +2,11 @@
 
 from collections.abc import Iterable
 from contextlib import ExitStack
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Literal, Self
+
+from pydantic import BaseModel, ConfigDict
 
 from panprivacy.brokers.consumer import Source
 from panprivacy.brokers.settings import consumer_of
@@ -26,6 +27,26 @@ _NO_HISTORY = (
 )
 
 
+class ReadyState(BaseModel):
+    """Whether a counter or a source does what it should, and why not."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    state: Literal["ready", "failing", "damaged", "unreachable", "stopped"]
+    reason: str | None
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it does."""
+        return self.state == "ready"
+
+
+class SourceState(ReadyState):
+    """Whether a source works, why not, and how many messages wait at its broker: 0, 1,000, 10,000 and so on."""
+
+    lag: int | None
+
+
 class Service:
     """The counters that a file describes; state files of others stay in the folder as they are.
 
@@ -43,28 +64,25 @@ class Service:
         self._reading = ReadingShare(settings.limits.body)
 
     def __enter__(self) -> Self:
-        self._make_sources()
+        self.sources.update(self.settings.sources)
+        for settings in self.settings.counters:
+            self._make_source(settings)
         folder = self.settings.folder
         folder.mkdir(mode=_OWNER_ONLY, parents=True, exist_ok=True)
         check_folder(folder)
         try:
             self._open_counters()
         except BaseException:
-            self._start()  # a counter is closed by its own thread
             self._open.close()
             raise
-        self._start()
+        for counter in self.counters.values():
+            counter.start()
         for name in self.counters:
             self._start_source(name)
         for kept in sorted(folder.glob("*.pp")):
             if kept.stem not in self.counters:
                 log("kept, and not served", counter=kept.stem)
         return self
-
-    def _make_sources(self) -> None:
-        self.sources.update(self.settings.sources)
-        for settings in self.settings.counters:
-            self._make_source(settings)
 
     def _make_source(self, settings: CounterSettings) -> None:
         if settings.source is not None and not settings.table.retired:
@@ -101,9 +119,15 @@ class Service:
             log("a file of it is damaged: the counter is not served", level="error", counter=name)
 
     def _opened(self, settings: CounterSettings, *, initialize: bool = False) -> Counter:
-        longest_stop = None if self.settings.accept_clock else length_of(self.settings.service.longest_stop)
-        folder, reading = self.settings.folder, self._reading
-        return Counter(settings, folder, reading, initialize=initialize, longest_stop=longest_stop)
+        service = self.settings.service
+        return Counter(
+            settings,
+            self.settings.folder,
+            self._reading,
+            initialize=initialize,
+            longest_stop=None if self.settings.accept_clock else length_of(service.longest_stop),
+            count_events=service.count_events,
+        )
 
     def open_new(self, counters: Iterable[CounterSettings]) -> list[Counter]:
         """Open these counters, except those already served: all, or none. A counter that is still damaged stays so."""
@@ -119,7 +143,7 @@ class Service:
                         raise
         except BaseException:
             for counter in opened:
-                counter.discard()
+                counter.close()
             raise
         return opened
 
@@ -132,21 +156,25 @@ class Service:
         self._make_source(counter.settings)
         self._start_source(counter.name)
 
-    def _start(self) -> None:
-        for counter in self.counters.values():
-            counter.start()
-
     def __exit__(self, *_: object) -> None:
         self._open.close()
 
     @property
-    def states(self) -> "dict[str, dict[str, State]]":
+    def states(self) -> dict[str, dict[str, ReadyState]]:
         """Whether each counter and each source does what it should, by name, and why not."""
-        counters = {name: State("damaged", reason) for name, reason in self.damaged.items()}
+        counters = {name: ReadyState(state="damaged", reason=reason) for name, reason in self.damaged.items()}
         for name, counter in self.counters.items():
             trouble = counter.trouble
-            counters[name] = State("ready") if trouble is None else State("failing", trouble)
-        return {"counters": counters, "sources": {name: _state_of(each) for name, each in self.sources.items()}}
+            counters[name] = ReadyState(state="ready" if trouble is None else "failing", reason=trouble)
+        sources: dict[str, ReadyState] = {}
+        for name, source in self.sources.items():
+            trouble = source.trouble if source.stopped is None else source.stopped
+            sources[name] = SourceState(
+                state="ready" if trouble is None else "stopped" if source.stopped is not None else "unreachable",
+                reason=trouble,
+                lag=source.lag if trouble is None else None,
+            )
+        return {"counters": counters, "sources": sources}
 
     def is_alive(self) -> bool:
         """Whether the threads of all counters run."""
@@ -159,34 +187,6 @@ class Service:
         if name not in self.counters:
             raise Refused(ProblemType.not_found)
         return self.counters[name]
-
-
-@dataclass(frozen=True)
-class State:
-    """Whether a counter or a source does what it should."""
-
-    state: Literal["ready", "failing", "damaged", "unreachable", "stopped"]
-    reason: str | None = None
-
-    @property
-    def is_ready(self) -> bool:
-        """Whether it does."""
-        return self.state == "ready"
-
-
-@dataclass(frozen=True)
-class SourceState(State):
-    """The same of a source, and how many messages wait at its broker, in powers of ten."""
-
-    lag: int | None = None
-
-
-def _state_of(source: Source) -> SourceState:
-    if source.stopped is not None:
-        return SourceState("stopped", source.stopped)
-    if source.trouble is not None:
-        return SourceState("unreachable", source.trouble)
-    return SourceState("ready", lag=source.lag)
 
 
 def check_folder(folder: Path) -> None:
