@@ -63,8 +63,13 @@ def located(url: str, options: Mapping[str, Any] | None = None) -> Location:
         ) from None
     try:
         # Threads share a file system, and one would take what another listed before for what is there now.
-        given = {"use_listings_cache": False, **_patient(scheme), **(options or {})}
-        filesystem, path = fsspec.core.url_to_fs(url, **given)
+        given: dict[str, Any] = {"use_listings_cache": False}
+        if scheme in _PAGES:  # a long file may take hours, as long as bytes come; aiohttp gives up after five minutes
+            import aiohttp
+
+            timeout = aiohttp.ClientTimeout(total=None, sock_connect=30, sock_read=_STALLED)
+            given["client_kwargs"] = {"timeout": timeout}
+        filesystem, path = fsspec.core.url_to_fs(url, **given | dict(options or {}))
     except ImportError as error:
         package = _PACKAGES.get(scheme or "", error.name or "")
         raise PanPrivacyError(
@@ -73,15 +78,6 @@ def located(url: str, options: Mapping[str, Any] | None = None) -> Location:
     except ValueError as error:
         raise PanPrivacyError(f"{shown}: {error}", code="not-a-url") from None
     return Location(filesystem, path, shown)
-
-
-def _patient(scheme: str | None) -> dict[str, Any]:
-    """A web server may take hours for a long file, as long as bytes come; aiohttp gives up after five minutes."""
-    if scheme not in _PAGES:
-        return {}
-    import aiohttp
-
-    return {"client_kwargs": {"timeout": aiohttp.ClientTimeout(total=None, sock_connect=30, sock_read=_STALLED)}}
 
 
 def without_secrets(url: str) -> str:

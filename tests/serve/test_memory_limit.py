@@ -11,7 +11,7 @@ import pytest
 
 from panprivacy.ingest.batch import Refused
 from panprivacy.serve.http.bodies import BodyQuota
-from panprivacy.serve.memory import MemoryLimit, ReadingShare, least_memory, resident
+from panprivacy.serve.memory import MemoryLimit, ReadingShare, resident
 from panprivacy.serve.worker import FairQueue, Job, KeptEstimator, Worker
 
 
@@ -19,7 +19,6 @@ def test_without_a_limit_nothing_is_refused_and_with_one_that_is_passed_all_is()
     assert not MemoryLimit(None).is_full
     assert MemoryLimit(resident() // 4).is_full
     assert not MemoryLimit(4 * resident()).is_full
-    assert least_memory(1, 2, 3) == 21
 
 
 def test_bodies_are_read_at_once_while_they_are_short() -> None:

@@ -91,7 +91,8 @@ class Counter:
         self._by_clock = self._schedule if self._schedule is not None and self._schedule.by_clock else None
         clock = lambda: _now()  # noqa: E731, PLW0108 - tests set the clock
         self._feeder = BodyFeeder(settings, self._schedule, self._kept, self._release_until, clock)
-        self._worker = Worker(self.name, self._kept, self._tick, self._due)
+        self.worker = Worker(self.name, self._kept, self._tick, self._due)
+        """Its thread."""
         self._status = self._current_status()
         if self._waits_for_clock:
             log(_STOPPED, level="error", counter=self.name)
@@ -100,11 +101,11 @@ class Counter:
 
     def start(self) -> None:
         """Begin to count."""
-        self._worker.start()
+        self.worker.start()
 
     def close(self) -> None:
         """Count what waits, and unlock the files."""
-        self._worker.close()
+        self.worker.close()
         self._kept.close()
 
     # --- in any thread -----------------------------------------------------------------------------------------
@@ -119,7 +120,7 @@ class Counter:
         self._kept.check_free()
         size = len(body.octets)
         is_short = self._reading.is_short(size)
-        return self._worker.submit(lambda: self._count(body), sender, size if sender else 0, is_short=is_short)
+        return self.worker.submit(lambda: self._count(body), sender, size if sender else 0, is_short=is_short)
 
     def release(self, level: float | None = None, key: str | None = None) -> "Future[Record]":
         """Spend a release; the result is there when it is published.
@@ -129,28 +130,18 @@ class Counter:
         self._check_live()
         if self.settings.by_day:
             raise Refused(ProblemType.not_now, "days of this counter end by its schedule, and are released then")
-        return self._worker.submit(lambda: self._release(None, level, key))
+        return self.worker.submit(lambda: self._release(None, level, key))
 
     def layout(self) -> "Future[bytes]":
         """The public layout of its slots, for those who send packed sets of them."""
         self._check_live(by_clock=False)
-        return self._worker.submit(self._layout)
+        return self.worker.submit(self._layout)
 
     def _check_live(self, *, by_clock: bool = True) -> None:
         if self.settings.table.retired:
             raise Refused(ProblemType.retired)
         if by_clock and self._waits_for_clock:
             raise Refused(ProblemType.clock, retry=_LOOK)
-
-    @property
-    def queue(self) -> int:
-        """How many requests wait for the thread of the counter."""
-        return self._worker.queue
-
-    @property
-    def is_alive(self) -> bool:
-        """Whether its thread runs."""
-        return self._worker.is_alive
 
     @property
     def trouble(self) -> str | None:
@@ -182,7 +173,7 @@ class Counter:
     def _count(self, body: Body) -> int:
         try:
             with self._reading.reading(len(body.octets)):
-                rows = self._feeder.take(body, self._worker.give_way)
+                rows = self._feeder.take(body, self.worker.give_way)
         finally:
             body.wipe()
         if self.events is not None:
@@ -240,7 +231,8 @@ class Counter:
         if self._schedule is not None:
             self._schedule.note(period)
         self._status = self._current_status()
-        self.release_log.tell(record)  # last: listeners read the status after it
+        for listener in self.release_log.listeners:  # last: they read the status after it
+            listener()
         log("released", counter=self.name, release=record["id"], period=period)
         return record
 

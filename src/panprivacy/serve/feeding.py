@@ -34,7 +34,6 @@ class Schedule:
     """Periods, numbered from the start, of which some have been released."""
 
     def __init__(self, settings: ScheduleSettings, policy: RowPolicy, begun: int) -> None:
-        self.column = settings.time
         self.by_clock = settings.by_clock
         self.policy = policy
         self.periods = settings.periods(begun)
@@ -219,9 +218,9 @@ class BodyFeeder:
 
     def _cut(self, batch: Batch, schedule: Schedule, scratch: Scratch) -> PeriodRows:
         """The period that each row counts in, or a refusal of the body."""
-        assert schedule.column is not None
+        assert self._columns.time is not None
         without = NO_TIME if schedule.policy.early == "skip" else None
-        moments = moments_of_rows(batch, schedule.column, scratch, without, schedule.periods.zone)
+        moments = moments_of_rows(batch, self._columns.time, scratch, without, schedule.periods.zone)
         try:
             cut = schedule.periods.cut(moments, schedule.open, schedule.policy, scratch, now=self._now())
         except Untimely as row:

@@ -183,7 +183,8 @@ class ReleaseLog:
     def __init__(self, path: Path, *, mend: bool = True) -> None:
         self._path = path
         self._ends: list[int] = []  # where each line ends
-        self._listeners: list[Callable[[Record], None]] = []
+        self.listeners: list[Callable[[], object]] = []
+        """Are called after each release, in the thread that publishes it."""
         self.last: Record | None = None
         """The last release; None before the first."""
         if path.is_symlink() or path.exists():
@@ -233,10 +234,6 @@ class ReleaseLog:
         finally:
             os.close(handle)
 
-    def listen(self, listener: Callable[[Record], None]) -> None:
-        """Call a function with each release that is published from now on, in the thread that publishes it."""
-        self._listeners.append(listener)
-
     def publish(self, record: Record) -> None:
         """Write a release to the file."""
         line = (json.dumps(record, separators=(",", ":")) + "\n").encode()
@@ -250,11 +247,6 @@ class ReleaseLog:
         finally:
             os.close(handle)
         self._note(line, record)
-
-    def tell(self, record: Record) -> None:
-        """Call the listeners."""
-        for listener in self._listeners:
-            listener(record)
 
 
 def record_of(number: int, released: AnyRelease, at: str, period: dict[str, Any] | None) -> Record:

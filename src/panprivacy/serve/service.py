@@ -64,97 +64,71 @@ class Service:
         self._reading = ReadingShare(settings.limits.body)
 
     def __enter__(self) -> Self:
-        self.sources.update(self.settings.sources)
-        for settings in self.settings.counters:
-            self._make_source(settings)
         folder = self.settings.folder
         folder.mkdir(mode=_OWNER_ONLY, parents=True, exist_ok=True)
         check_folder(folder)
+        self.sources.update(self.settings.sources)
         try:
-            self._open_counters()
+            for counter in self.open(self.settings.counters, initialize=self.settings.initialize):
+                self.adopt(counter)
         except BaseException:
             self._open.close()
             raise
-        for counter in self.counters.values():
-            counter.start()
-        for name in self.counters:
-            self._start_source(name)
+        for name in self.damaged:
+            self.sources.pop(name, None)
+            log("a file of it is damaged: the counter is not served", level="error", counter=name)
         for kept in sorted(folder.glob("*.pp")):
             if kept.stem not in self.counters:
                 log("kept, and not served", counter=kept.stem)
         return self
 
-    def _make_source(self, settings: CounterSettings) -> None:
-        if settings.source is not None and not settings.table.retired:
-            tell = partial(_log_source, settings.name)
-            self.sources[settings.name] = consumer_of(settings.source, settings.name, settings.columns, tell)
+    def open(self, counters: Iterable[CounterSettings], *, initialize: bool = False) -> list[Counter]:
+        """Open these counters, except those already served: all, or none, and without damaged ones.
 
-    def _start_source(self, name: str) -> None:
-        if name in self.sources:
-            self.sources[name].start(self.counters[name].take)
-            self._open.callback(self.sources[name].close)  # before its counter, which is opened earlier
-
-    def _open_counters(self) -> None:
-        broken: list[str] = []
-        for settings in self.settings.counters:
+        While a service runs, a counter that is found damaged for the first time is refused, too.
+        """
+        service, opened, broken, damaged = self.settings.service, [], [], {}
+        for settings in counters:
+            if settings.name in self.counters:
+                continue
             try:
-                counter = self._opened(settings, initialize=self.settings.initialize)
+                counter = Counter(
+                    settings,
+                    self.settings.folder,
+                    self._reading,
+                    initialize=initialize,
+                    longest_stop=None if self.settings.accept_clock else length_of(service.longest_stop),
+                    count_events=service.count_events,
+                )
             except PinnedSettingsChanged as error:
                 broken += str(error).splitlines()
-                continue
             except CorruptState as error:
-                self.damaged[settings.name] = str(error)
-                continue
+                damaged[settings.name] = str(error)
             except (PanPrivacyError, OSError, ValueError) as error:
                 broken.append(f"counters.{settings.name}: {error}")
-                continue
-            self._open.callback(counter.close)
-            self.counters[settings.name] = counter
-        if not self.counters:
-            broken += [f"counters.{name}: {reason}" for name, reason in self.damaged.items()]
+            else:
+                opened.append(counter)
+        if self.counters or not opened:
+            broken += [f"counters.{name}: {why}" for name, why in damaged.items() if name not in self.damaged]
         if broken:
-            raise InvalidSettings(broken)
-        for name in self.damaged:
-            self.sources.pop(name, None)
-            log("a file of it is damaged: the counter is not served", level="error", counter=name)
-
-    def _opened(self, settings: CounterSettings, *, initialize: bool = False) -> Counter:
-        service = self.settings.service
-        return Counter(
-            settings,
-            self.settings.folder,
-            self._reading,
-            initialize=initialize,
-            longest_stop=None if self.settings.accept_clock else length_of(service.longest_stop),
-            count_events=service.count_events,
-        )
-
-    def open_new(self, counters: Iterable[CounterSettings]) -> list[Counter]:
-        """Open these counters, except those already served: all, or none. A counter that is still damaged stays so."""
-        opened: list[Counter] = []
-        try:
-            for settings in counters:
-                if settings.name in self.counters:
-                    continue
-                try:
-                    opened.append(self._opened(settings))
-                except CorruptState:
-                    if settings.name not in self.damaged:
-                        raise
-        except BaseException:
             for counter in opened:
                 counter.close()
-            raise
+            raise InvalidSettings(broken)
+        self.damaged |= damaged
         return opened
 
     def adopt(self, counter: Counter) -> None:
-        """Serve a counter that `open_new` has opened."""
-        self.damaged.pop(counter.name, None)
-        self.counters[counter.name] = counter
+        """Serve a counter that `open` has opened."""
+        name, settings = counter.name, counter.settings
+        self.damaged.pop(name, None)
+        self.counters[name] = counter
         self._open.callback(counter.close)
         counter.start()
-        self._make_source(counter.settings)
-        self._start_source(counter.name)
+        if settings.source is not None and not settings.table.retired:
+            self.sources[name] = consumer_of(settings.source, name, settings.columns, partial(_log_source, name))
+        if name in self.sources:
+            self.sources[name].start(counter.take)
+            self._open.callback(self.sources[name].close)  # before its counter, which is opened earlier
 
     def __exit__(self, *_: object) -> None:
         self._open.close()
@@ -178,7 +152,7 @@ class Service:
 
     def is_alive(self) -> bool:
         """Whether the threads of all counters run."""
-        return all(counter.is_alive for counter in self.counters.values())
+        return all(counter.worker.is_alive for counter in self.counters.values())
 
     def counter(self, name: str) -> Counter:
         """The counter of that name."""

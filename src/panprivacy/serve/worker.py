@@ -305,8 +305,8 @@ class Worker:
         while self._do_next():
             waiting, spent = waiting - 1, time.monotonic() - began
             with self._ready:
-                others_wait = not self._served <= {self._jobs.next_sender()}  # for the write
-            if spent > _GROUP or (spent > self._writing and (waiting <= 0 or others_wait)):
+                others_wait = spent > self._writing and not self._served <= {self._jobs.next_sender()}
+            if others_wait or spent > _GROUP or (spent > self._writing and waiting <= 0):
                 break
 
     def _do_next(self, instead_of: bytes | None = None) -> bool:

@@ -141,7 +141,7 @@ class Metrics(Collector):
         """What tells of single bodies."""
         context, counters = self._context, self._context.service.counters.values()
         yield _family("waiting_bytes", "Bytes of bodies that are not counted yet.", [(context.quota.taken,)])
-        waiting = [(each.name, each.queue) for each in counters]
+        waiting = [(each.name, each.worker.queue) for each in counters]
         yield _family("queue", "Requests that wait to be counted.", waiting, "counter")
         lately = context.answers.quantiles(*_SHARES)
         yield _family("duration_seconds", "Quantiles of the last requests of a route.", lately, "route", "quantile")

@@ -145,14 +145,12 @@ async def receive_body(request: Request, limits: Limits, grow: Callable[[int], N
     try:
         async with asyncio.timeout(limits.seconds):
             await _fill(request, buffer)
-    except TimeoutError:
+    except BaseException as error:
         buffer.wipe()
-        raise Refused(ProblemType.slow) from None
-    except ConnectionError:
-        buffer.wipe()
-        raise Refused(ProblemType.bad_request, "the body ended early") from None
-    except BaseException:
-        buffer.wipe()
+        if isinstance(error, TimeoutError):
+            raise Refused(ProblemType.slow) from None
+        if isinstance(error, ConnectionError):
+            raise Refused(ProblemType.bad_request, "the body ended early") from None
         raise
     return Body(buffer.filled, content_type, delete)
 

@@ -231,7 +231,7 @@ class _Connection(HttpToolsProtocol):
         self._tls = getattr(transport, "_ssl_protocol", None)
         self._socket_transport = getattr(self._tls, "_transport", transport)
         self._socket_transport.max_size = _TAKEN
-        self._wait()
+        self._waiting = self._restarted(None, self._close_if_silent)
         if self.memory is not None and self.memory.is_full:
             self._over = True
             transport.abort()
@@ -260,7 +260,8 @@ class _Connection(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._in_head = False
         crowded = len(self.connections) > self.limits.readers
-        self.app = partial(_served, self, _refuse_crowd if crowded else self.config.loaded_app)
+        refusal = problem_of(Refused(ProblemType.busy, "too many connections", retry=1.0)) if crowded else None
+        self.app = partial(_served, self, refusal or self.config.loaded_app)
         try:
             super().on_headers_complete()
         finally:
@@ -275,12 +276,13 @@ class _Connection(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         super().on_response_complete()
         if not self._lost:
-            self._wait()
+            self._waiting = self._restarted(self._waiting, self._close_if_silent)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._lost = True
-        self._stop_waiting()
-        self._stop_watching()
+        for timer in (self._waiting, self._watching):
+            if timer is not None:
+                timer.cancel()
         super().connection_lost(exc)
         self._unset_keepalive_if_required()
         _forget_address(self._socket_transport)
@@ -310,26 +312,26 @@ class _Connection(HttpToolsProtocol):
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        self._watch()
+        self._watching = self._restarted(self._watching, self._cut_off_if_slow, self._unsent)
 
     def resume_writing(self) -> None:
         super().resume_writing()
-        self._stop_watching()
-
-    def _watch(self) -> None:
-        self._stop_watching()
-        self._watching = self.loop.call_later(self.limits.seconds, self._cut_off_if_slow, self._unsent)
-
-    def _stop_watching(self) -> None:
         if self._watching is not None:
             self._watching.cancel()
-            self._watching = None
 
     def _cut_off_if_slow(self, before: int) -> None:
         if self._unsent > before - _LEAST_TAKEN:
             self.transport.abort()
         else:
-            self._watch()
+            self._watching = self._restarted(None, self._cut_off_if_slow, self._unsent)
+
+    def _restarted(
+        self, timer: asyncio.TimerHandle | None, call: Callable[..., None], *given: int
+    ) -> asyncio.TimerHandle:
+        """A timer of `limits.seconds` in the place of another one."""
+        if timer is not None:
+            timer.cancel()
+        return self.loop.call_later(self.limits.seconds, call, *given)
 
     @property
     def _unsent(self) -> int:
@@ -345,7 +347,7 @@ class _Connection(HttpToolsProtocol):
             wipe(np.frombuffer(cycle.body, dtype=np.uint8))
             cycle.body = bytearray()
         cycle.response_complete = True  # so that what still comes of the body is not kept
-        cycle.on_response = _do_nothing
+        cycle.on_response = lambda: None
         if self.scope is cycle.scope:
             self._forget_head()
         cycle.scope.clear()
@@ -355,14 +357,6 @@ class _Connection(HttpToolsProtocol):
         self.scope = {}  # type: ignore[typeddict-item]
 
     # --- closing ------------------------------------------------------------------------------------------------
-
-    def _wait(self) -> None:
-        self._stop_waiting()
-        self._waiting = self.loop.call_later(self.limits.seconds, self._close_if_silent)
-
-    def _stop_waiting(self) -> None:
-        if self._waiting is not None:
-            self._waiting.cancel()
 
     def _close_if_silent(self) -> None:
         if self.cycle is None or self.cycle.response_complete:
@@ -465,14 +459,6 @@ def _forget_address(transport: Any) -> None:
     getattr(transport, "_extra", {}).clear()
     for method in ("_read_ready_cb", "_write_ready"):
         vars(transport).pop(method, None)
-
-
-def _do_nothing() -> None:
-    """In the place of a function that is called no more."""
-
-
-async def _refuse_crowd(scope: Scope, receive: Receive, send: Send) -> None:
-    await problem_of(Refused(ProblemType.busy, "too many connections", retry=1.0))(scope, receive, send)
 
 
 def protocol_for(limits_: Limits, memory_: MemoryLimit | None = None) -> type[asyncio.Protocol]:
