@@ -76,16 +76,17 @@ class Counter:
         settings = self.settings
         if initialize and not state.exists:
             _set_aside(self.name, folder)
-        self._pinned = PinnedSettings(folder / f"{self.name}.json")
+        self._pinned = PinnedSettings.of(folder / f"{self.name}.json")
         self.release_log = ReleaseLog(folder / f"{self.name}.releases.ndjson")
         self._pinned.check(state.path, settings.pinned, len(self.release_log))
         if self._pinned.check_list(self.name, len(self.release_log), accept=initialize):
             log("its list of releases goes on without those that are lost", level="warning", counter=self.name)
         if not state.exists:
             log("a new counter, with its whole budget", counter=self.name)
-            self._pinned.make(settings.pinned, _now())
+            self._pinned.write(promise=settings.pinned, begun=_now())
         self._kept.open(settings.make)
-        self._pinned.note_made()
+        if not self._pinned.made:
+            self._pinned.write(made=True)
         _check_spent(self.name, state.path, self._kept.est, self.release_log)
         self._schedule = _schedule_of(settings, self._pinned, self.release_log)
         self._by_clock = self._schedule if self._schedule is not None and self._schedule.by_clock else None
@@ -241,7 +242,8 @@ class Counter:
         last, listed = getattr(self._kept.est, "last", None), self.release_log.last
         if last is None or (listed is not None and listed["release"]["number"] >= last.number):
             return None
-        return self._publish(last, *self._pinned.under_way)
+        begun = self._pinned.under_way
+        return self._publish(last, begun.at or as_datetime(self._pinned.begun).isoformat(), begun.period)
 
     def _note_stuck(self, what: str) -> None:
         if not self._stuck:
@@ -275,7 +277,7 @@ class Counter:
         self._kept.check_free()
         self._kept.save()
         try:
-            self._pinned.write_again()
+            self._pinned.write()  # a disk without room for it has none for a release
         except (OSError, StateFileError):
             return
         late = self._publish_late()
@@ -297,7 +299,7 @@ class Counter:
     def _current_status(self) -> dict[str, Any]:
         """What changes by releases only, for JSON: its settings, its budget, the error to expect."""
         settings, est, schedule = self.settings, self._kept.est, self.settings.table.schedule
-        columns, budget, left = settings.columns, est.budget, est.releases_left
+        budget, left = est.budget, est.releases_left
         planned = getattr(budget, "releases", getattr(budget, "moves", None))
         return {
             "name": settings.name,
@@ -323,12 +325,7 @@ class Counter:
                 "by": "clock" if schedule.by_clock else "events",
                 "late": None if schedule.time is None else settings.table.row_policy.late,
             },
-            "columns": {
-                "ids": list(columns.ids),
-                "action": columns.action,
-                "time": columns.time,
-                "category": columns.category,
-            },
+            "columns": {key: getattr(settings.columns, key) for key in ("ids", "action", "time", "category")},
             "repeatable": est.REPEATABLE,
             "retired": settings.table.retired,
             "secure": est.secure,
@@ -355,7 +352,7 @@ def _is_overdue(schedule: Schedule | None, releases_left: int | None, longest_st
 def check_files(settings: CounterSettings, folder: Path, longest_stop: int) -> None:
     """Refuse files of a counter that would keep it from being opened, or from counting; change none."""
     state = StateFile(folder / f"{settings.name}.pp")
-    pinned = PinnedSettings(folder / f"{settings.name}.json")
+    pinned = PinnedSettings.of(folder / f"{settings.name}.json")
     listed = ReleaseLog(folder / f"{settings.name}.releases.ndjson", mend=False)
     pinned.check(state.path, settings.pinned, len(listed))
     pinned.check_list(settings.name, len(listed))

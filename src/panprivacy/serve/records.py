@@ -7,14 +7,13 @@ import secrets
 from bisect import bisect_right
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
 
 from panprivacy.display import finite
 from panprivacy.errors import CorruptState, PanPrivacyError
 from panprivacy.estimates import AnyRelease
-from panprivacy.periods import as_datetime
 from panprivacy.state.disk import open_own, replace_file, write_all
 
 _MOST_REQUESTS = 64  # whose releases are found again by the keys of their senders
@@ -35,7 +34,7 @@ class PinnedSettingsChanged(PanPrivacyError):
     """The file changes settings of a running counter that cannot change."""
 
 
-class _BegunRelease(BaseModel):
+class BegunRelease(BaseModel):
     """A release that is under way, as far as older files tell it."""
 
     model_config = ConfigDict(strict=True, extra="allow", frozen=True)
@@ -46,47 +45,40 @@ class _BegunRelease(BaseModel):
     request: str | None = None
 
 
-class _PinnedFile(BaseModel):
-    """What the file holds."""
-
-    model_config = ConfigDict(strict=True, extra="allow", frozen=True)
-
-    promise: dict[str, Any]
-    begun: int = Field(ge=0, lt=_LATEST)
-    made: bool = False
-    under_way: _BegunRelease = _BegunRelease()
-    requests: list[tuple[str, int]] = []
-    secret: str = Field(default="", pattern="^([0-9a-f]{2})*$")
-
-
-class PinnedSettings:
+class PinnedSettings(BaseModel):
     """The settings of one counter that cannot change, when it was made, and which release is under way: all public.
 
     A release is noted here, without its value, before the state books it. So after a crash the time and the period are
     known of a release that the state has and that was never shown.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._known = _PinnedFile(promise={}, begun=0)  # of a new counter
+    model_config = ConfigDict(strict=True, extra="allow")
+
+    promise: dict[str, Any]
+    begun: int = Field(ge=0, lt=_LATEST)
+    """When the counter was made."""
+    made: bool = False
+    """Whether it has a state."""
+    under_way: BegunRelease = BegunRelease()
+    """The last release that was begun."""
+    requests: list[tuple[str, int]] = []
+    """Hashes of requests, and the numbers of their releases."""
+    secret: str = Field(default="", pattern="^([0-9a-f]{2})*$")
+    _path: Path = PrivateAttr()
+
+    @classmethod
+    def of(cls, path: Path) -> Self:
+        """What a file holds; nothing is promised without one."""
+        found = cls(promise={}, begun=0)
         if path.exists():
             try:
-                self._known = _PinnedFile.model_validate_json(path.read_bytes())
+                found = cls.model_validate_json(path.read_bytes())
             except ValidationError:
                 raise CorruptState(
                     f"{path} is damaged, which holds the promises of the counter: put it back", code="promise-damaged"
                 ) from None
-
-    @property
-    def begun(self) -> int:
-        """When the counter was made."""
-        return self._known.begun
-
-    @property
-    def under_way(self) -> tuple[str, dict[str, Any] | None]:
-        """The time and the period of the last release that was begun; before the first, when the counter was made."""
-        last = self._known.under_way
-        return last.at or as_datetime(self.begun).isoformat(), last.period
+        found._path = path
+        return found
 
     def check(self, state: Path, asked: dict[str, Any], listed: int = 0) -> None:
         """Refuse settings that differ from the kept ones, and to go on without the state of a counter that has one.
@@ -94,8 +86,7 @@ class PinnedSettings:
         A new state would have the whole budget again. `listed` is how many releases are published. A crash may leave a
         promise without a state that was never made.
         """
-        name, known = state.stem, self._known
-        given = known.promise or asked
+        name, given = state.stem, self.promise or asked
         wrong = [
             f"counters.{name}.{key}: the running counter has {_said(given, key)}, and the file says {_said(asked, key)}"
             for key in sorted({*given, *asked})
@@ -104,9 +95,9 @@ class PinnedSettings:
         if wrong:
             advice = "a promise cannot change: put it back, or give the counter another name"
             raise PinnedSettingsChanged("\n".join(f"{each}; {advice}" for each in wrong))
-        if not state.exists() and (listed or known.under_way.at or known.made):
+        if not state.exists() and (listed or self.under_way.at or self.made):
             raise PinnedSettingsChanged(_LOST.format(name=name, state=state))
-        if state.exists() and not known.promise:
+        if state.exists() and not self.promise:
             raise PinnedSettingsChanged(
                 f"counters.{name}: {self._path} is missing, which says what {state} promised: put it back"
             )
@@ -116,53 +107,40 @@ class PinnedSettings:
 
         With `accept`, go on with it, and forget the requests for them. Returns whether it lacked any.
         """
-        begun = self._known.under_way.number
+        begun = self.under_way.number
         if listed >= begun - 1:
             return False
         if not accept:
             raise PinnedSettingsChanged(_SHORTER.format(name=name, listed=listed, number=begun - 1))
-        under_way = self._known.under_way.model_copy(update={"number": listed + 1, "request": None})
-        self._update(under_way=under_way, requests=[])
+        under_way = self.under_way.model_copy(update={"number": listed + 1, "request": None})
+        self.write(under_way=under_way, requests=[])
         return True
-
-    def make(self, promise: dict[str, Any], moment: int) -> None:
-        """Note the promise of a new counter."""
-        self._write(_PinnedFile(promise=promise, begun=moment))
-
-    def note_made(self) -> None:
-        """Note that the counter has a state from now on."""
-        if not self._known.made:
-            self._update(made=True)
 
     def note_release(self, at: str, period: dict[str, Any] | None, number: int, request: str | None = None) -> None:
         """Note that the release of this number is under way, and for which request (`request_of`)."""
-        last, requests = self._known.under_way, self._known.requests
+        last, requests = self.under_way, self.requests
         if last.request and last.number < number:
             requests = [*requests, (last.request, last.number)][-_MOST_REQUESTS:]
-        under_way = _BegunRelease(at=at, period=period, number=number, request=request)
-        self._update(under_way=under_way, requests=requests)
+        under_way = BegunRelease(at=at, period=period, number=number, request=request)
+        self.write(under_way=under_way, requests=requests)
 
     def request_of(self, key: str) -> str:
         """The hash of a request's key, under a secret of this counter; the key itself is not kept."""
-        if not self._known.secret:
-            self._update(secret=secrets.token_hex(_OCTETS))
-        return hmac.digest(bytes.fromhex(self._known.secret), key.encode(), "sha256")[:_OCTETS].hex()
+        if not self.secret:
+            self.write(secret=secrets.token_hex(_OCTETS))
+        return hmac.digest(bytes.fromhex(self.secret), key.encode(), "sha256")[:_OCTETS].hex()
 
     def release_of(self, request: str) -> int | None:
         """The number of the release that a request has spent, or was about to; None if it is not known."""
-        last = self._known.under_way
-        return dict([*self._known.requests, (last.request or "", last.number)]).get(request)
+        last = self.under_way
+        return dict([*self.requests, (last.request or "", last.number)]).get(request)
 
-    def write_again(self) -> None:
-        """Write the same once more: a disk without room for it has none for a release."""
-        self._write(self._known)
-
-    def _update(self, **changed: Any) -> None:
-        self._write(self._known.model_copy(update=changed))
-
-    def _write(self, known: _PinnedFile) -> None:
-        replace_file(self._path, json.dumps(known.model_dump(exclude_unset=True)).encode())
-        self._known = known
+    def write(self, **changed: Any) -> None:
+        """Write it with these changes, which are made if the disk takes them."""
+        known = self.model_copy(update=changed).model_dump(exclude_unset=True)
+        replace_file(self._path, json.dumps(known).encode())
+        for key, value in changed.items():
+            setattr(self, key, value)
 
 
 def _said(promise: dict[str, Any], key: str) -> str:

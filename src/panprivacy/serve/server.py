@@ -164,7 +164,7 @@ def check(settings: Settings) -> None:
     for counter in settings.counters:
         try:
             folder = settings.folder
-            promise = PinnedSettings(folder / f"{counter.name}.json")
+            promise = PinnedSettings.of(folder / f"{counter.name}.json")
             state = folder / f"{counter.name}.pp"
             if settings.initialize and not state.exists():
                 continue
@@ -208,10 +208,7 @@ def _connections_for(settings: Settings) -> int:
 
 
 def _configured(context: AppContext) -> uvicorn.Config:
-    settings = context.settings
-    tls: dict[str, Any] = (
-        {"ssl_certfile": settings.tls.certificate, "ssl_keyfile": settings.tls.key} if settings.tls else {}
-    )
+    tls = context.settings.tls
     return uvicorn.Config(
         make_app(context),
         loop="asyncio",  # frees each piece that it has read; uvloop keeps a buffer that cannot be wiped
@@ -223,7 +220,8 @@ def _configured(context: AppContext) -> uvicorn.Config:
         server_header=False,
         proxy_headers=False,
         timeout_graceful_shutdown=_PATIENCE,
-        **tls,
+        ssl_certfile=tls.certificate if tls else None,
+        ssl_keyfile=tls.key if tls else None,
     )
 
 

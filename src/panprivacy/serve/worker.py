@@ -213,15 +213,6 @@ class FairQueue:
             self._lines.clear()
 
 
-@dataclass
-class _Turn:
-    """The job that is under way: whose it is, and since when its time is not charged."""
-
-    sender: bytes
-    since: float
-    gives_way: bool
-
-
 class Worker:
     """Group commit: while one group of jobs is written, the next one gathers.
 
@@ -237,7 +228,8 @@ class Worker:
         self._jobs = FairQueue()
         self._ready = threading.Condition()
         self._closing = False
-        self._turn: _Turn | None = None
+        self._gives_way: bytes | None = None  # the sender of the job that is under way, if it may give way to others
+        self._since = 0.0  # since when its time is not charged
         self._writing = 0.0  # seconds that the last write took
         self._served: set[bytes] = set()  # senders whose jobs are in this group
         self._thread = threading.Thread(target=self._run, name=f"counter {name}", daemon=True)
@@ -316,11 +308,11 @@ class Worker:
             found = self._jobs.pop(instead_of)
         if found is None:
             return False
-        self._served.add(found[1])
-        before, self._turn = self._turn, _Turn(found[1], time.monotonic(), gives_way=instead_of is None)
-        self._work(found[0])
-        self._charge(self._turn)
-        self._turn = before
+        job, sender = found
+        self._served.add(sender)
+        self._gives_way, self._since = sender if instead_of is None else None, time.monotonic()
+        self._work(job)
+        self._charge(sender)
         return True
 
     def give_way(self) -> None:
@@ -328,22 +320,20 @@ class Worker:
 
         For a job that takes long, and has changed nothing so far.
         """
-        turn = self._turn
-        if turn is None or not turn.gives_way:
+        sender = self._gives_way
+        if sender is None:
             return
-        self._charge(turn)
-        while self._jobs and self._do_next(turn.sender):
+        self._charge(sender)
+        while self._jobs and self._do_next(sender):
             pass
         if self._kept.waiting:
             self._guarded(self._kept.save_if_changed)
             self._kept.confirm()
-        turn.since = time.monotonic()
+        self._gives_way, self._since = sender, time.monotonic()
 
-    def _charge(self, turn: "_Turn") -> None:
-        now = time.monotonic()
+    def _charge(self, sender: bytes) -> None:
         with self._ready:
-            self._jobs.charge(turn.sender, now - turn.since)
-        turn.since = now
+            self._jobs.charge(sender, time.monotonic() - self._since)
 
     def _work(self, job: Job) -> None:
         try:

@@ -7,8 +7,7 @@ import asyncio
 import gzip
 import json
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from datetime import datetime
 from functools import cache
 from hashlib import sha256
@@ -123,14 +122,11 @@ class Metrics(Collector):
             self._looked_at, files = now, Path("/proc/self/fd")
             opened = sum(1 for _ in files.iterdir()) if files.is_dir() else 0
             allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-            memory, told = _rounded_up(resident(), _MEMORY), f"rounded up to {_MEMORY >> 20} MiB."
+            memory, files_ = -(-resident() // _MEMORY) * _MEMORY, -(-opened // _FILES) * _FILES
+            told = f"Memory of the process, rounded up to {_MEMORY >> 20} MiB."
             self._size = [
-                _family("memory_bytes", f"Memory of the process, {told}", [(memory,)]),
-                _family(
-                    "open_files",
-                    f"Open files and connections, rounded up to {_FILES}.",
-                    [(_rounded_up(opened, _FILES),)],
-                ),
+                _family("memory_bytes", told, [(memory,)]),
+                _family("open_files", f"Open files and connections, rounded up to {_FILES}.", [(files_,)]),
                 _family("open_files_limit", "How many files may be open.", [(allowed,)]),
             ]
         yield from self._size
@@ -151,10 +147,6 @@ class Metrics(Collector):
             counted = [(each.name, each.events[name]) for each in counters if each.events]
             meaning = f"Number of {name} that were counted."
             yield _family(name, meaning, counted, "counter", kind=CounterMetricFamily)
-
-
-def _rounded_up(number: int, step: int) -> int:
-    return -(-number // step) * step
 
 
 STATIC = Path(__file__).parent.parent / "static"
@@ -251,25 +243,24 @@ def make_app(context: AppContext) -> Starlette:
     routes = _Routes(context)
     return Starlette(
         routes=[
-            Route("/", routes.page, methods=["GET"]),
-            Route("/counters", routes.counters, methods=["GET"]),
-            Route("/counters/{name}", routes.counter, methods=["GET"]),
+            Route("/", routes.public(static_files()["index.html"].answer)),
+            Route("/counters", routes.counters),
+            Route("/counters/{name}", routes.counter),
             Route("/counters/{name}/events", routes.events, methods=["POST"]),
-            Route("/counters/{name}/layout", routes.layout, methods=["GET"]),
+            Route("/counters/{name}/layout", routes.layout),
             Route("/counters/{name}/releases", routes.releases, methods=["GET", "POST"]),
-            Route("/counters/{name}/stream", routes.stream, methods=["GET"]),
-            Route("/stream", routes.stream, methods=["GET"]),
-            Route("/live", routes.live, methods=["GET"]),
-            Route("/ready", routes.ready, methods=["GET"]),
-            Route("/health", routes.health, methods=["GET"]),
-            Route("/metrics", routes.metrics, methods=["GET"]),
-            Route("/openapi.json", routes.openapi, methods=["GET"]),
-            Route("/problems", routes.problems, methods=["GET"]),
-            Route("/static/{file}", routes.static, methods=["GET"]),
+            Route("/counters/{name}/stream", routes.stream),
+            Route("/stream", routes.stream),
+            Route("/live", routes.public(lambda _: JSONResponse({"status": "live"}))),
+            Route("/ready", routes.ready),
+            Route("/health", routes.public(routes.health)),
+            Route("/metrics", routes.metrics),
+            Route("/openapi.json", routes.public(lambda request: _openapi().answer(request))),
+            Route("/problems", routes.public(lambda _: Response(_PROBLEMS_PAGE, media_type="text/html"))),
+            Route("/static/{file}", routes.static),
         ],
         middleware=[Middleware(Guard, context=context)],
         exception_handlers={HTTPException: routes.unknown},
-        lifespan=routes.lifespan,
     )
 
 
@@ -277,11 +268,6 @@ class _Routes:
     def __init__(self, context: AppContext) -> None:
         self._context = context
         self._metrics = Metrics(context)
-
-    @asynccontextmanager
-    async def lifespan(self, _app: Starlette) -> AsyncIterator[None]:
-        self._context.notifier.open()
-        yield
 
     # --- counters -----------------------------------------------------------------------------------------------
 
@@ -369,9 +355,14 @@ class _Routes:
 
     # --- the service --------------------------------------------------------------------------------------------
 
-    async def page(self, request: Request) -> Response:
-        self._context.limit(request)
-        return static_files()["index.html"].answer(request)
+    def public(self, answer: Callable[[Request], Response]) -> Callable[[Request], Awaitable[Response]]:
+        """A route for everybody who does not ask too often."""
+
+        async def route(request: Request) -> Response:
+            self._context.limit(request)
+            return answer(request)
+
+        return route
 
     async def static(self, request: Request) -> Response:
         self._context.limit(request)
@@ -385,10 +376,6 @@ class _Routes:
             raise Refused(ProblemType.not_found)
         return static_files()[name].answer(request)
 
-    async def live(self, request: Request) -> Response:
-        self._context.limit(request)
-        return JSONResponse({"status": "live"})
-
     async def ready(self, request: Request) -> Response:
         """Tell anybody whether all is ready, and readers of metrics which parts are not."""
         access = self._context.access(request)
@@ -399,8 +386,7 @@ class _Routes:
             told |= {kind: {name: one.model_dump() for name, one in found.items()} for kind, found in states.items()}
         return JSONResponse(told, 200 if is_ready else 503)
 
-    async def health(self, request: Request) -> Response:
-        self._context.limit(request)
+    def health(self, _request: Request) -> Response:
         hardening = [
             {"measure": each.name, "in_force": each.in_force, "note": each.note}
             for each in self._context.hardening or ()
@@ -418,14 +404,6 @@ class _Routes:
     async def unknown(self, request: Request, error: Exception) -> Response:
         self._context.limit(request)
         return await refused_by_router(request, error)
-
-    async def openapi(self, request: Request) -> Response:
-        self._context.limit(request)
-        return _openapi().answer(request)
-
-    async def problems(self, request: Request) -> Response:
-        self._context.limit(request)
-        return Response(_PROBLEMS_PAGE, media_type="text/html")
 
 
 def _refuse_unknown(request: Request, *known: str) -> None:

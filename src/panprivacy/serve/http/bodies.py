@@ -123,10 +123,6 @@ class BodyBuffer:
         """The bytes so far."""
         return self._pages[: self._used]
 
-    def wipe(self) -> None:
-        """Overwrite the bytes so far."""
-        wipe(self.filled)
-
 
 async def receive_body(request: Request, limits: Limits, grow: Callable[[int], None], *, delete: bool) -> Body:
     """The body of a request, for whose bytes `grow` is asked; the caller wipes it."""
@@ -146,7 +142,7 @@ async def receive_body(request: Request, limits: Limits, grow: Callable[[int], N
         async with asyncio.timeout(limits.seconds):
             await _fill(request, buffer)
     except BaseException as error:
-        buffer.wipe()
+        wipe(buffer.filled)
         if isinstance(error, TimeoutError):
             raise Refused(ProblemType.slow) from None
         if isinstance(error, ConnectionError):

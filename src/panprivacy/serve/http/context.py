@@ -44,7 +44,7 @@ class Rates:
     panprivacy.ingest.batch.Refused: Too many requests; wait as long as Retry-After says.
     """
 
-    def __init__(self, rate: float, later: Callable[[float, Callable[[], None]], Any] | None = None) -> None:
+    def __init__(self, rate: float, later: Callable[[float, Callable[[], None]], Any] = lambda *_: None) -> None:
         self._rate, self._later = rate, later
         self._full = max(rate * _BURST, 1.0)
         self._left: dict[bytes, tuple[float, float]] = {}
@@ -61,7 +61,7 @@ class Rates:
         if len(self._left) >= _MOST:
             self._left.pop(next(iter(self._left)))  # the oldest
         self._left[hashed] = (max(left - 1, 0) if left >= 1 else left, now)
-        if self._later is not None and not self._forgetting:
+        if not self._forgetting:
             self._forgetting = True
             self._later(self._full / self._rate, self._forget_again)
         if left < 1:
@@ -81,7 +81,7 @@ class Rates:
     def _forget_again(self) -> None:
         self.forget()
         self._forgetting = bool(self._left)
-        if self._forgetting and self._later is not None:
+        if self._forgetting:
             self._later(self._full / self._rate / 4, self._forget_again)
 
     def _filled(self, bucket: tuple[float, float], now: float) -> float:
@@ -161,7 +161,7 @@ class AppContext:
         self.memory = MemoryLimit(self.limits.memory if memory is None else memory)
         self.quota = BodyQuota(self.limits.waiting, self.memory, self.limits.body)
         self.started = time.time()
-        self._rates = Rates(self.limits.requests, _later)
+        self._rates = Rates(self.limits.requests, lambda *call: asyncio.get_running_loop().call_later(*call))
 
     def access(self, request: Request) -> "Access":
         """What the sender of a request may do; refused if its token is not known, or if it sends too often."""
@@ -223,10 +223,6 @@ class Access:
         self.require("read", next(iter(holder.counters), None) if holder is not None and holder.counters else None)
         only = None if "read" in self.anonymous or holder is None else holder.counters
         return [name for name in counters if only is None or name in only]
-
-
-def _later(seconds: float, call: Callable[[], None]) -> None:
-    asyncio.get_running_loop().call_later(seconds, call)
 
 
 def _token(request: Request) -> str | None:

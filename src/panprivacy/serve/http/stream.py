@@ -39,11 +39,6 @@ class ReleaseNotifier:
         """Wake readers when this counter publishes a release, too."""
         counter.release_log.listeners.append(self._wake_soon)
 
-    def open(self) -> None:
-        """Begin to wake readers of the running event loop."""
-        self._loop = asyncio.get_running_loop()
-        self._news = self._loop.create_future()
-
     def close(self) -> None:
         """Let all readers go."""
         self.closed = True
@@ -66,8 +61,10 @@ class ReleaseNotifier:
 
     @property
     def news(self) -> "asyncio.Future[Any]":
-        """Is done when there is something new."""
-        assert self._news is not None
+        """Is done when there is something new; for readers of the running event loop."""
+        if self._news is None:
+            self._loop = asyncio.get_running_loop()
+            self._news = self._loop.create_future()
         return self._news
 
 
