@@ -162,13 +162,11 @@ def check(settings: Settings) -> None:
     """Refuse settings that would change what running counters promise, start nothing."""
     problems: list[str] = []
     for counter in settings.counters:
+        state = settings.folder / f"{counter.name}.pp"
+        if settings.initialize and not state.exists():
+            continue
         try:
-            folder = settings.folder
-            promise = PinnedSettings.of(folder / f"{counter.name}.json")
-            state = folder / f"{counter.name}.pp"
-            if settings.initialize and not state.exists():
-                continue
-            promise.check(state, counter.pinned)
+            PinnedSettings.of(state.with_suffix(".json")).check(state, counter.pinned)
         except CorruptState:
             pass  # the others are served without this counter
         except PinnedSettingsChanged as error:

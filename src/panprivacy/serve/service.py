@@ -20,7 +20,6 @@ from panprivacy.serve.memory import ReadingShare
 from panprivacy.serve.records import PinnedSettingsChanged
 from panprivacy.settings import InvalidSettings
 
-_OWNER_ONLY = 0o700
 _NO_HISTORY = (
     "service.folder: {folder} has no counters. If this is the first start, say --initialize, once. If not, the volume "
     "is lost or not mounted: new counters would have their whole budgets again, for the same people"
@@ -65,7 +64,7 @@ class Service:
 
     def __enter__(self) -> Self:
         folder = self.settings.folder
-        folder.mkdir(mode=_OWNER_ONLY, parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         check_folder(folder)
         self.sources.update(self.settings.sources)
         try:

@@ -49,6 +49,7 @@ from panprivacy.serve.memory import MemoryLimit
 
 _NO_FILES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _AT_ONCE = 100  # connections that are closed before others get their turn
+_UNHEARD = "connections are closed unheard: too many are open"
 _A_TURN = 8  # connections that are taken in a turn of the event loop: a crowd would make each step of a request wait
 
 
@@ -94,7 +95,7 @@ class Listener(socket.socket):
                 connection.closed = self._note_closed
                 return connection, address
             plain.close()
-            _note_refused()
+            log(_UNHEARD, level="warning")
         raise BlockingIOError
 
     def close(self) -> None:
@@ -110,14 +111,10 @@ class Listener(socket.socket):
             super().accept()[0].close()
         finally:
             self._spare = os.open(os.devnull, os.O_RDONLY)
-        _note_refused()
+        log(_UNHEARD, level="warning")
 
     def _note_closed(self) -> None:
         self._open -= 1
-
-
-def _note_refused() -> None:
-    log("connections are closed unheard: too many are open", level="warning")
 
 
 _GOODBYE = 1.0  # seconds for a peer to agree that a connection is closed
@@ -461,10 +458,6 @@ def _forget_address(transport: Any) -> None:
         vars(transport).pop(method, None)
 
 
-def protocol_for(limits_: Limits, memory_: MemoryLimit | None = None) -> type[asyncio.Protocol]:
+def protocol_for(limits: Limits, memory: MemoryLimit | None = None) -> type[asyncio.Protocol]:
     """HTTP for uvicorn, within limits."""
-
-    class Connection(_Connection):
-        limits, memory, turns = limits_, memory_, ReadingTurns()
-
-    return Connection
+    return type("Connection", (_Connection,), {"limits": limits, "memory": memory, "turns": ReadingTurns()})

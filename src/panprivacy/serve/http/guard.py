@@ -29,8 +29,6 @@ _SAFE = {
 _CUT_SHORT = (ProblemType.slow, ProblemType.too_large, ProblemType.busy)
 _HEARING_OUT = 2.0  # seconds for a sender to read that the rest of its body is not wanted
 _BY_STATUS = {404: ProblemType.not_found, 405: ProblemType.method}
-
-
 _parse_url = unwrap(urlsplit)  # without its cache, which keeps the last addresses that it has parsed
 
 
@@ -159,5 +157,4 @@ async def refused_by_router(_request: Request, error: Exception) -> Response:
 
 def _route(scope: Scope) -> str:
     """The route as it is written in the code, without what a request put in it."""
-    route = scope.get("route")
-    return getattr(route, "path", "none")
+    return getattr(scope.get("route"), "path", "none")

@@ -227,7 +227,6 @@ _COUNTER = {
     "next": "2026-01-19T00:00:00+00:00",
     "last": _RELEASE,
 }
-_HEALTH = {"status": "ok", "failing": [], "version": __version__, "hardening": []}
 
 # --- Routes ---------------------------------------------------------------------------------------------------------
 
@@ -257,31 +256,33 @@ def description() -> dict[str, Any]:
 
 def _paths() -> dict[str, dict[str, Any]]:
     listed = _json(Counters, {"counters": [_COUNTER], "may": ["read"]})
-    told = "Bytes for `pp.gather`: public parameters, without bits, ids and releases."
-    layout, which = _text("application/octet-stream", told), "Which slot each user owns, for those who send slots."
-    told = (
+    layout = "Bytes for `pp.gather`: public parameters, without bits, ids and releases."
+    news = _text(
+        "text/event-stream",
         "Server-sent events named `release`, until either side goes. Their data are JSON: `counter`, its `next` "
-        "release and `budget`, and the `release`."
+        "release and `budget`, and the `release`.",
     )
-    stream, new = _text("text/event-stream", told), "New releases, as they are published."
-    failing = {"status": "failing", "failing": ["flu"]}
-    health = _json(Health, _HEALTH) | _json(Health, _HEALTH | failing, 503)
-    told = "Whether states reach the disk, and what hardening is in force."
-    metrics = _text("text/plain", "Metrics.")
+    ok = {"status": "ok", "failing": [], "version": __version__, "hardening": []}
+    health = _json(Health, ok) | _json(Health, ok | {"status": "failing", "failing": ["flu"]}, 503)
     return {
-        "/counters": _get("listCounters", "All counters that a token may read.", listed, _ALWAYS),
-        "/counters/{name}": _get(
+        "/counters": _route("listCounters", "All counters that a token may read.", listed, _ALWAYS),
+        "/counters/{name}": _route(
             "readCounter", "A counter, with its last release: free.", _json(Counter, _COUNTER), _NAMED
         ),
-        "/counters/{name}/events": {"post": _events()},
-        "/counters/{name}/layout": _get("readLayout", which, layout, (*_NAMED, 410, 507)),
+        "/counters/{name}/events": _events(),
+        "/counters/{name}/layout": _route(
+            "readLayout",
+            "Which slot each user owns, for those who send slots.",
+            _text("application/octet-stream", layout),
+            (*_NAMED, 410, 507),
+        ),
         "/counters/{name}/releases": _releases(),
-        "/counters/{name}/stream": _get("readStream", new, stream, _NAMED),
-        "/stream": _get("readAllStreams", new, stream, _ALWAYS),
-        "/live": _get("live", "The process answers.", _json(Live, {"status": "live"}), ()),
+        "/counters/{name}/stream": _route("readStream", "New releases, as they are published.", news, _NAMED),
+        "/stream": _route("readAllStreams", "New releases, as they are published.", news, _ALWAYS),
+        "/live": _route("live", "The process answers.", _json(Live, {"status": "live"}), ()),
         "/ready": _ready(),
-        "/health": _get("health", told, health, ()),
-        "/metrics": _get("metrics", "Metrics for Prometheus.", metrics, _ALWAYS),
+        "/health": _route("health", "Whether states reach the disk, and what hardening is in force.", health, ()),
+        "/metrics": _route("metrics", "Metrics for Prometheus.", _text("text/plain", "Metrics."), _ALWAYS),
     }
 
 
@@ -293,26 +294,25 @@ def _events() -> dict[str, Any]:
     for binary in (ContentType.arrow, ContentType.slots):
         content[binary.value] = {"schema": {"type": "string", "format": "binary"}}
     summary = "Count the rows of a body, all of them or none; answered when they are on disk."
-    refused = (*_NAMED, 408, 409, 410, 413, 415, 422, 507)
-    return _route("sendEvents", summary, {"204": {"description": "All rows are counted, and on disk."}}, refused) | {
-        "parameters": [action],
-        "requestBody": {"required": True, "content": content},
-    }
+    answered, refused = {"description": "All rows are counted, and on disk."}, (408, 409, 410, 413, 415, 422, 507)
+    more = {"parameters": [action], "requestBody": {"required": True, "content": content}}
+    return _route("sendEvents", summary, {"204": answered}, (*_NAMED, *refused), "post", **more)
 
 
 def _releases() -> dict[str, Any]:
     ids = {"type": "integer", "minimum": 0, "maximum": 999_999_999}
     since = _parameter("since", "query", ids, "Only releases after the one with this id.")
     listed = _json(Releases, {"releases": [_RELEASE], "more": False})
-    get = _get("listReleases", "Releases that were published, about 1 MiB at a time: free.", listed, _NAMED)
+    summary = "Releases that were published, about 1 MiB at a time: free."
+    get = _route("listReleases", summary, listed, _NAMED, parameters=[since])
     said = (
         "A text of the sender's choice. A request with the key of an earlier one gets the release of the earlier one."
     )
     key = _parameter("Idempotency-Key", "header", {"type": "string", "minLength": 1, "maxLength": 255}, said)
-    refused = (*_NAMED, 408, 409, 410, 413, 507)
-    post = _route("release", "Spend one planned release.", _json(Release, _RELEASE, status=201), refused)
     body = {"required": False, "content": _json(Level, {"level": 0.95})["200"]["content"]}
-    return {"get": get["get"] | {"parameters": [since]}, "post": post | {"parameters": [key], "requestBody": body}}
+    refused, more = (*_NAMED, 408, 409, 410, 413, 507), {"parameters": [key], "requestBody": body}
+    released = _json(Release, _RELEASE, status=201)
+    return get | _route("release", "Spend one planned release.", released, refused, "post", **more)
 
 
 def _ready() -> dict[str, Any]:
@@ -320,23 +320,21 @@ def _ready() -> dict[str, Any]:
     counters = {"flu": {"state": "ready", "reason": None}}
     failing = _json(Ready, {"status": "not ready", "counters": counters, "sources": {"flu": unreachable}}, 503)
     summary = "Whether all counters and sources do what they should; with the role metrics, which do not, and why."
-    return _get("ready", summary, _json(Ready, {"status": "ready"}) | failing, (400, 401, 421, 429, 500))
+    return _route("ready", summary, _json(Ready, {"status": "ready"}) | failing, (400, 401, 421, 429, 500))
 
 
 def _parameter(name: str, place: str, schema: dict[str, Any], told: str) -> dict[str, Any]:
     return {"name": name, "in": place, "schema": schema, "description": told}
 
 
-def _get(name: str, summary: str, answered: dict[str, Any], refused: Sequence[int]) -> dict[str, Any]:
-    return {"get": _route(name, summary, answered, refused)}
-
-
-def _route(name: str, summary: str, answered: dict[str, Any], refused: Sequence[int]) -> dict[str, Any]:
+def _route(
+    name: str, summary: str, answered: dict[str, Any], refused: Sequence[int], method: str = "get", **more: Any
+) -> dict[str, Any]:
     problem = {PROBLEM: {"schema": {"$ref": _SCHEMAS + Problem.__name__}}}
     problems = {
         str(status): {"description": HTTPStatus(status).phrase, "content": problem} for status in sorted(refused)
     }
-    return {"operationId": name, "summary": summary, "responses": answered | problems}
+    return {method: {"operationId": name, "summary": summary, "responses": answered | problems, **more}}
 
 
 def _json(shape: type[BaseModel], example: Any, status: int = 200) -> dict[str, Any]:
