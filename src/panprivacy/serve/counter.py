@@ -17,8 +17,9 @@ from panprivacy.serve.config import CounterSettings
 from panprivacy.serve.feeding import BodyFeeder, Schedule, SteadyClock
 from panprivacy.serve.logs import log
 from panprivacy.serve.memory import ReadingShare
-from panprivacy.serve.records import PinnedSettings, PinnedSettingsChanged, Record, ReleaseLog, record_of
+from panprivacy.serve.records import PinnedSettings, Record, ReleaseLog, record_of
 from panprivacy.serve.worker import KeptEstimator, Worker
+from panprivacy.settings import InvalidSettings
 from panprivacy.state import StateFile, StateFileError
 
 _JUMPED = "the clock has jumped ahead: periods end by the old time for ten minutes"
@@ -360,7 +361,7 @@ def check_files(settings: CounterSettings, folder: Path, longest_stop: int) -> N
         est = state.load(settings.universe)
         _check_spent(settings.name, state.path, est, listed)
         if _is_overdue(_schedule_of(settings, pinned, listed), est.releases_left, longest_stop):
-            raise PinnedSettingsChanged(f"counters.{settings.name}: {_STOPPED}")
+            raise InvalidSettings([f"counters.{settings.name}: {_STOPPED}"])
 
 
 def _set_aside(name: str, folder: Path) -> None:
@@ -377,7 +378,7 @@ def _check_spent(name: str, state: Path, est: Any, log_: ReleaseLog) -> None:
     """Refuse a state that knows of fewer releases than are published: it would spend them again."""
     made = est.last.number if getattr(est, "last", None) is not None else 0
     if hasattr(est, "last") and log_.last is not None and log_.last["release"]["number"] > made:
-        raise PinnedSettingsChanged(_OLDER.format(name=name, state=state))
+        raise InvalidSettings([_OLDER.format(name=name, state=state)])
 
 
 def _now() -> int:

@@ -12,8 +12,9 @@ from typing import Any, Self
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
 
 from panprivacy.display import finite
-from panprivacy.errors import CorruptState, PanPrivacyError
+from panprivacy.errors import CorruptState
 from panprivacy.estimates import AnyRelease
+from panprivacy.settings import InvalidSettings
 from panprivacy.state.disk import open_own, replace_file, write_all
 
 _MOST_REQUESTS = 64  # whose releases are found again by the keys of their senders
@@ -28,10 +29,6 @@ _SHORTER = (
     "counters.{name}: its list of releases has {listed} of the {number} that were published: put the file back. If the "
     "loss is known, --initialize goes on once without them; what they have spent stays spent"
 )
-
-
-class PinnedSettingsChanged(PanPrivacyError):
-    """The file changes settings of a running counter that cannot change."""
 
 
 class BegunRelease(BaseModel):
@@ -94,13 +91,12 @@ class PinnedSettings(BaseModel):
         ]
         if wrong:
             advice = "a promise cannot change: put it back, or give the counter another name"
-            raise PinnedSettingsChanged("\n".join(f"{each}; {advice}" for each in wrong))
+            raise InvalidSettings([f"{each}; {advice}" for each in wrong])
         if not state.exists() and (listed or self.under_way.at or self.made):
-            raise PinnedSettingsChanged(_LOST.format(name=name, state=state))
+            raise InvalidSettings([_LOST.format(name=name, state=state)])
         if state.exists() and not self.promise:
-            raise PinnedSettingsChanged(
-                f"counters.{name}: {self._path} is missing, which says what {state} promised: put it back"
-            )
+            missing = f"counters.{name}: {self._path} is missing, which says what {state} promised: put it back"
+            raise InvalidSettings([missing])
 
     def check_list(self, name: str, listed: int, *, accept: bool = False) -> bool:
         """Refuse a list that lacks releases which were published; the last one may have been on its way.
@@ -111,7 +107,7 @@ class PinnedSettings(BaseModel):
         if listed >= begun - 1:
             return False
         if not accept:
-            raise PinnedSettingsChanged(_SHORTER.format(name=name, listed=listed, number=begun - 1))
+            raise InvalidSettings([_SHORTER.format(name=name, listed=listed, number=begun - 1)])
         under_way = self.under_way.model_copy(update={"number": listed + 1, "request": None})
         self.write(under_way=under_way, requests=[])
         return True

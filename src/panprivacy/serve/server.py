@@ -29,7 +29,7 @@ from panprivacy.serve.http import AppContext, make_app
 from panprivacy.serve.http.connections import Listener, protocol_for
 from panprivacy.serve.logs import libraries_unquoted, log
 from panprivacy.serve.memory import chosen_limit
-from panprivacy.serve.records import PinnedSettings, PinnedSettingsChanged
+from panprivacy.serve.records import PinnedSettings
 from panprivacy.serve.service import Service, check_folder, check_history
 from panprivacy.settings import InvalidSettings
 from panprivacy.state import StateFile
@@ -108,8 +108,8 @@ def check_all(settings: Settings) -> None:
     for counter in settings.counters:
         try:
             check_files(counter, settings.folder, length_of(settings.service.longest_stop))
-        except PinnedSettingsChanged as error:
-            problems += str(error).splitlines()
+        except InvalidSettings as error:
+            problems += error.problems
         except (PanPrivacyError, OSError, ValueError) as error:
             problems.append(f"counters.{counter.name}: {error}")
     problems += _unreadable(settings)
@@ -169,8 +169,8 @@ def check(settings: Settings) -> None:
             PinnedSettings.of(state.with_suffix(".json")).check(state, counter.pinned)
         except CorruptState:
             pass  # the others are served without this counter
-        except PinnedSettingsChanged as error:
-            problems += str(error).splitlines()
+        except InvalidSettings as error:
+            problems += error.problems
     if problems:
         raise InvalidSettings(problems)
 

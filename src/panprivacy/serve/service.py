@@ -17,7 +17,6 @@ from panprivacy.serve.config import CounterSettings, Settings
 from panprivacy.serve.counter import Counter
 from panprivacy.serve.logs import log
 from panprivacy.serve.memory import ReadingShare
-from panprivacy.serve.records import PinnedSettingsChanged
 from panprivacy.settings import InvalidSettings
 
 _NO_HISTORY = (
@@ -86,7 +85,8 @@ class Service:
 
         While a service runs, a counter that is found damaged for the first time is refused, too.
         """
-        service, opened, broken, damaged = self.settings.service, [], [], {}
+        service, broken, damaged = self.settings.service, list[str](), dict[str, str]()
+        opened: list[Counter] = []
         for settings in counters:
             if settings.name in self.counters:
                 continue
@@ -99,8 +99,8 @@ class Service:
                     longest_stop=None if self.settings.accept_clock else length_of(service.longest_stop),
                     count_events=service.count_events,
                 )
-            except PinnedSettingsChanged as error:
-                broken += str(error).splitlines()
+            except InvalidSettings as error:
+                broken += error.problems
             except CorruptState as error:
                 damaged[settings.name] = str(error)
             except (PanPrivacyError, OSError, ValueError) as error:
