@@ -54,16 +54,16 @@ _A_TURN = 8  # connections that are taken in a turn of the event loop: a crowd w
 
 
 class _CountedConnection(socket.socket):
-    """A connection that tells when it is closed."""
+    """A connection that its listener counts until it is closed."""
 
-    closed: Callable[[], None] | None = None
+    listener: "Listener | None" = None
 
     def close(self) -> None:
         """Close it."""
         super().close()
-        told, self.closed = self.closed, None
-        if told is not None:
-            told()
+        if self.listener is not None:
+            self.listener.open -= 1
+            self.listener = None
 
 
 class Listener(socket.socket):
@@ -71,7 +71,9 @@ class Listener(socket.socket):
 
     def __init__(self, opened: socket.socket, most: int) -> None:
         super().__init__(opened.family, opened.type, opened.proto, opened.detach())
-        self._most, self._open, self._taken = most, 0, 0
+        self._most, self._taken = most, 0
+        self.open = 0
+        """How many connections are open."""
         self._spare = os.open(os.devnull, os.O_RDONLY)  # given up to take, and close, a connection without a file
 
     def accept(self) -> tuple[socket.socket, Any]:
@@ -88,11 +90,11 @@ class Listener(socket.socket):
                     raise
                 self._refuse_without_file()
                 continue
-            if self._open < self._most:
-                self._open += 1
+            if self.open < self._most:
+                self.open += 1
                 self._taken += 1
                 connection = _CountedConnection(plain.family, plain.type, plain.proto, plain.detach())
-                connection.closed = self._note_closed
+                connection.listener = self
                 return connection, address
             plain.close()
             log(_UNHEARD, level="warning")
@@ -112,9 +114,6 @@ class Listener(socket.socket):
         finally:
             self._spare = os.open(os.devnull, os.O_RDONLY)
         log(_UNHEARD, level="warning")
-
-    def _note_closed(self) -> None:
-        self._open -= 1
 
 
 _GOODBYE = 1.0  # seconds for a peer to agree that a connection is closed
