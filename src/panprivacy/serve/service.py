@@ -87,32 +87,33 @@ class Service:
         """
         service, broken, damaged = self.settings.service, list[str](), dict[str, str]()
         opened: list[Counter] = []
-        for settings in counters:
-            if settings.name in self.counters:
-                continue
-            try:
-                counter = Counter(
-                    settings,
-                    self.settings.folder,
-                    self._reading,
-                    initialize=initialize,
-                    longest_stop=None if self.settings.accept_clock else length_of(service.longest_stop),
-                    count_events=service.count_events,
-                )
-            except InvalidSettings as error:
-                broken += error.problems
-            except CorruptState as error:
-                damaged[settings.name] = str(error)
-            except (PanPrivacyError, OSError, ValueError) as error:
-                broken.append(f"counters.{settings.name}: {error}")
-            else:
-                opened.append(counter)
-        if self.counters or not opened:
-            broken += [f"counters.{name}: {why}" for name, why in damaged.items() if name not in self.damaged]
-        if broken:
-            for counter in opened:
-                counter.close()
-            raise InvalidSettings(broken)
+        with ExitStack() as undone:
+            for settings in counters:
+                if settings.name in self.counters:
+                    continue
+                try:
+                    counter = Counter(
+                        settings,
+                        self.settings.folder,
+                        self._reading,
+                        initialize=initialize,
+                        longest_stop=None if self.settings.accept_clock else length_of(service.longest_stop),
+                        count_events=service.count_events,
+                    )
+                except InvalidSettings as error:
+                    broken += error.problems
+                except CorruptState as error:
+                    damaged[settings.name] = str(error)
+                except (PanPrivacyError, OSError, ValueError) as error:
+                    broken.append(f"counters.{settings.name}: {error}")
+                else:
+                    undone.callback(counter.close)
+                    opened.append(counter)
+            if self.counters or not opened:
+                broken += [f"counters.{name}: {why}" for name, why in damaged.items() if name not in self.damaged]
+            if broken:
+                raise InvalidSettings(broken)
+            undone.pop_all()
         self.damaged |= damaged
         return opened
 
