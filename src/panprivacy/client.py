@@ -7,12 +7,11 @@ import ssl
 import threading
 import time
 from array import array
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
-from ipaddress import ip_address
 from itertools import islice
 from pathlib import Path
-from types import SimpleNamespace, TracebackType
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 
@@ -20,6 +19,7 @@ from panprivacy.checks import check_level
 from panprivacy.display import Tabular
 from panprivacy.errors import BudgetExhausted, InvalidValue, OutsideUniverse, PanPrivacyError, ServiceUnavailable
 from panprivacy.ingest.batch import ProblemType, Refused
+from panprivacy.urls import is_loopback
 
 if TYPE_CHECKING:
     import polars as pl
@@ -72,12 +72,13 @@ class Client:
         parts = urlsplit(address)
         if parts.scheme not in ("http", "https") or not parts.hostname or "/counters/" not in parts.path:
             raise InvalidValue("an address is like https://HOST/counters/NAME", code="client-address")
-        if parts.scheme == "http" and not _is_this_machine(parts.hostname):
+        if parts.scheme == "http" and not is_loopback(parts.hostname):
             raise InvalidValue("ids would travel in the clear: use https", code="client-address")
         self._path = parts.path.rstrip("/")
         self._headers = {} if token is None else {"authorization": f"Bearer {token}"}
         self._batch, self._patience = batch, patience
-        self._gathered: dict[bool, Any] = {}  # by whether users are removed
+        self._gathered: Any = []
+        self._alike = (False, False)  # whether those gathered are integers, and whether they are removed
         self._status: dict[str, Any] | None = None
         self._lock = threading.RLock()
         self._connection: HTTPConnection
@@ -108,44 +109,65 @@ class Client:
     def flush(self) -> None:
         """Send what `update` and `remove` have gathered."""
         with self._lock:
-            for delete in list(self._gathered):
-                users = self._gathered.pop(delete)
-                try:
-                    self._send(_columns(self._names, users, None, None), delete)
-                finally:
-                    _wipe(users)
+            users, self._gathered = self._gathered, []
+            try:
+                if users:
+                    self._send(self._frame(users), self._alike[1])
+            finally:
+                if isinstance(users, array):
+                    users[:] = array("q", bytes(8 * len(users)))
+                else:
+                    users.clear()
 
     def _gather(self, user: Any, category: Any, delete: bool) -> None:
         if category is not None:
             self._send_many([user], [category], None, delete)
             return
         with self._lock:
-            if (not delete) in self._gathered:  # the later of an insertion and a deletion stays the last
-                self.flush()
-            is_number = isinstance(user, int)
-            kept = self._gathered.setdefault(delete, array("q") if is_number else [])
-            if is_number != isinstance(kept, array):
-                self.flush()
-                kept = self._gathered.setdefault(delete, array("q") if is_number else [])
-            kept.append(user)
-            if len(kept) >= self._batch:
+            alike = (isinstance(user, int), delete)
+            if alike != self._alike:
+                self.flush()  # the later of an insertion and a deletion stays the last
+            if not self._gathered:
+                self._gathered, self._alike = array("q") if alike[0] else [], alike
+            self._gathered.append(user)
+            if len(self._gathered) >= self._batch:
                 self.flush()
 
     def _send_many(self, ids: Any, categories: Any, times: Any, delete: bool) -> None:
         with self._lock:
             self.flush()
             if isinstance(ids, Iterator):
-                for part in _parts(ids, self._batch):
-                    self._send(_columns(self._names, part, None, None), delete)
+                while part := list(islice(ids, self._batch)):
+                    self._send(self._frame(part), delete)
             else:
-                self._send(_columns(self._names, ids, categories, times), delete)
+                self._send(self._frame(ids, categories, times), delete)
+
+    def _frame(self, ids: Any, categories: Any = None, times: Any = None) -> Any:
+        """A frame with the columns that the counter reads."""
+        import numpy as np
+        import polars as pl
+
+        names = self._about["columns"]
+        columns = (
+            dict(zip(names["ids"], ids if isinstance(ids, tuple) else np.asarray(ids).T, strict=True))
+            if len(names["ids"]) == 2
+            else {names["ids"][0]: np.frombuffer(ids, dtype=np.int64) if isinstance(ids, array) else ids}
+        )
+        for name, given in (("category", categories), ("time", times)):
+            if given is not None and names[name] is None:
+                raise InvalidValue(f"this counter has no column of a {name}", code="client-column")
+            if given is not None:
+                columns[names[name]] = given
+        return pl.DataFrame({name: pl.Series(name, each) for name, each in columns.items()})
 
     def _send(self, frame: Any, delete: bool) -> None:
         """Send rows as one body, or in halves if that is too long."""
+        import polars as pl
+
         if not len(frame):
             return
         out = io.BytesIO()
-        frame.write_ipc_stream(out, compat_level=_oldest())
+        frame.write_ipc_stream(out, compat_level=pl.CompatLevel.oldest())
         with out.getbuffer() as body:
             try:
                 self._ask("POST", f"/events?action={'delete' if delete else 'insert'}", body, {"content-type": _ARROW})
@@ -159,11 +181,6 @@ class Client:
         half = len(frame) // 2
         self._send(frame[:half], delete)
         self._send(frame[half:], delete)
-
-    @property
-    def _names(self) -> dict[str, Any]:
-        names: dict[str, Any] = self._about["columns"]
-        return names
 
     @property
     def _about(self) -> dict[str, Any]:
@@ -215,9 +232,7 @@ class Client:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     # --- requests -----------------------------------------------------------------------------------------------
@@ -227,7 +242,14 @@ class Client:
         with self._lock:
             end, pause = time.monotonic() + self._patience, 0.1
             while True:
-                status, said, wait = self._tried(method, path, body, headers)
+                status, said, wait = None, b"", 0.0  # if no answer comes
+                try:
+                    self._connection.request(method, self._path + path, body or None, self._headers | headers)
+                    answer = self._connection.getresponse()
+                    said, asked = answer.read(), answer.headers.get("retry-after", "")
+                    status, wait = answer.status, float(asked) if asked.isdecimal() else 0.0
+                except (OSError, HTTPException):
+                    self._connection.close()
                 if status is not None and status < 300:
                     return json.loads(said) if said else None
                 if status is not None and status not in _LATER:
@@ -239,17 +261,6 @@ class Client:
                 if time.monotonic() + wait > end:
                     raise ServiceUnavailable(f"the service did not serve this within {self._patience:g} s")
                 time.sleep(wait)
-
-    def _tried(self, method: str, path: str, body: Any, headers: dict[str, str]) -> tuple[int | None, bytes, float]:
-        """The status of an answer, its body, and the seconds to wait; without a status, if none came."""
-        try:
-            self._connection.request(method, self._path + path, body or None, self._headers | headers)
-            answer = self._connection.getresponse()
-            said, wait = answer.read(), answer.headers.get("retry-after", "")
-        except (OSError, HTTPException):
-            self._connection.close()
-            return None, b"", 0.0
-        return answer.status, said, float(wait) if wait.isdecimal() else 0.0
 
 
 class ServedRelease(SimpleNamespace, Tabular):
@@ -301,42 +312,6 @@ def _plain(value: Any) -> Any:
     return tuple(map(_plain, value)) if isinstance(value, list) else value
 
 
-def _columns(names: dict[str, Any], ids: Any, categories: Any, times: Any) -> Any:
-    """A frame with the columns that a counter reads."""
-    import numpy as np
-    import polars as pl
-
-    columns = (
-        dict(zip(names["ids"], ids if isinstance(ids, tuple) else np.asarray(ids).T, strict=True))
-        if len(names["ids"]) == 2
-        else {names["ids"][0]: np.frombuffer(ids, dtype=np.int64) if isinstance(ids, array) else ids}
-    )
-    for name, given in (("category", categories), ("time", times)):
-        if given is not None and names[name] is None:
-            raise InvalidValue(f"this counter has no column of a {name}", code="client-column")
-        if given is not None:
-            columns[names[name]] = given
-    return pl.DataFrame({name: pl.Series(name, each) for name, each in columns.items()})
-
-
-def _oldest() -> Any:
-    import polars as pl
-
-    return pl.CompatLevel.oldest()
-
-
-def _parts(ids: Iterator[Any], size: int) -> Iterable[list[Any]]:
-    while part := list(islice(ids, size)):
-        yield part
-
-
-def _wipe(users: Any) -> None:
-    if isinstance(users, array):
-        users[:] = array("q", bytes(8 * len(users)))
-    else:
-        users.clear()
-
-
 def _error(status: int, said: bytes) -> PanPrivacyError:
     """The error that problem details stand for."""
     try:
@@ -345,19 +320,9 @@ def _error(status: int, said: bytes) -> PanPrivacyError:
         told = problem.get("detail") or problem["title"]
     except (ValueError, KeyError, TypeError, AttributeError):  # no problem details: a proxy has answered
         return PanPrivacyError(f"the service answered with status {status}", code="service-refused")
-    known: dict[str, Callable[..., PanPrivacyError]] = {
-        "outside-universe": OutsideUniverse,
-        "budget-spent": BudgetExhausted,
-    }
+    known = {"outside-universe": OutsideUniverse, "budget-spent": BudgetExhausted}
     if slug in known:
         return known[slug](f"row {row}: {told}" if row else told)
     if slug in _PROBLEMS:
         return Refused(_PROBLEMS[slug], told, row=row)
     return PanPrivacyError(told, code=slug or "service-refused")
-
-
-def _is_this_machine(host: str) -> bool:
-    try:
-        return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False

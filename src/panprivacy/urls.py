@@ -1,7 +1,8 @@
-"""URLs of files and folders: told from paths of this machine, and opened through fsspec."""
+"""URLs of files, folders and services: told from paths and addresses of this machine, and opened through fsspec."""
 
 import re
 from collections.abc import Mapping
+from ipaddress import ip_address
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit, urlunsplit
 
@@ -62,8 +63,13 @@ def located(url: str, options: Mapping[str, Any] | None = None) -> Location:
         ) from None
     try:
         # Threads share a file system, and one would take what another listed before for what is there now.
-        given = {"use_listings_cache": False, **_patient(scheme), **(options or {})}
-        filesystem, path = fsspec.core.url_to_fs(url, **given)
+        given: dict[str, Any] = {"use_listings_cache": False}
+        if scheme in _PAGES:  # a long file may take hours, as long as bytes come; aiohttp gives up after five minutes
+            import aiohttp
+
+            timeout = aiohttp.ClientTimeout(total=None, sock_connect=30, sock_read=_STALLED)
+            given["client_kwargs"] = {"timeout": timeout}
+        filesystem, path = fsspec.core.url_to_fs(url, **given | dict(options or {}))
     except ImportError as error:
         package = _PACKAGES.get(scheme or "", error.name or "")
         raise PanPrivacyError(
@@ -72,15 +78,6 @@ def located(url: str, options: Mapping[str, Any] | None = None) -> Location:
     except ValueError as error:
         raise PanPrivacyError(f"{shown}: {error}", code="not-a-url") from None
     return Location(filesystem, path, shown)
-
-
-def _patient(scheme: str | None) -> dict[str, Any]:
-    """A web server may take hours for a long file, as long as bytes come; aiohttp gives up after five minutes."""
-    if scheme not in _PAGES:
-        return {}
-    import aiohttp
-
-    return {"client_kwargs": {"timeout": aiohttp.ClientTimeout(total=None, sock_connect=30, sock_read=_STALLED)}}
 
 
 def without_secrets(url: str) -> str:
@@ -116,3 +113,15 @@ def refusal(error: BaseException) -> str:
     if "Connect" in name or "Timeout" in name or isinstance(error, ConnectionError):
         return "the server cannot be reached"
     return f"the connection broke ({name})"
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address is reached from this machine alone.
+
+    >>> is_loopback("127.0.0.1"), is_loopback("localhost"), is_loopback("0.0.0.0"), is_loopback("example.org")
+    (True, True, False, False)
+    """
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -167,10 +167,10 @@ def test_a_refusal_does_not_repeat_the_name_that_was_asked_for(tmp_path: Path) -
 def test_bodies_take_room_as_they_come_and_not_as_they_are_announced() -> None:
     quota = BodyQuota(1000)
     with quota.reserve() as one, quota.reserve() as other:
-        one.grow(600)
+        one(600)
         with pytest.raises(Refused):
-            other.grow(500)
-        other.grow(400)
+            other(500)
+        other(400)
         assert quota.taken == 1000
     assert quota.taken == 0
 

@@ -100,7 +100,7 @@ def restarted(clocks: Clocks, monkeypatch: pytest.MonkeyPatch, days: float) -> N
 def released(service: Service) -> dict[str, int]:
     """How many releases there are after a look at the clock."""
     for one in service.counters.values():
-        one._worker.submit(lambda: None).result(20)
+        one.worker.submit(lambda: None).result(20)
     return {name: len(one.release_log) for name, one in service.counters.items()}
 
 

@@ -8,7 +8,7 @@ import pytest
 from service_for_tests import FLU, settings_for
 
 from panprivacy.serve import memory, server
-from panprivacy.serve.config import read_settings, settings_of
+from panprivacy.serve.config import Limits, read_settings, settings_of
 from panprivacy.serve.service import Service
 from panprivacy.serve.tokens import hash_of, new_token, written_hash
 from panprivacy.settings import InvalidSettings
@@ -219,9 +219,12 @@ def test_a_proxy_is_an_address_or_a_network(tmp_path: Path) -> None:
 
 def test_without_a_limit_of_memory_it_is_a_share_of_what_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "available", lambda: 8 * 2**30)
-    assert memory.chosen_limit(None, 2**30) == 6 * 2**30
-    assert memory.chosen_limit(None, 7 * 2**30) == 7 * 2**30
-    assert memory.chosen_limit(2**30, 0) == 2**30
+    monkeypatch.setattr(memory, "resident", lambda: 3)
+    assert memory.chosen_limit(Limits(body=1, waiting=2**30)) == 6 * 2**30
+    assert memory.chosen_limit(Limits(body=1, waiting=7 * 2**30)) == 7 * 2**30 + 16 + 3
+    assert memory.chosen_limit(Limits(body=1, waiting=2, memory=21)) == 21
+    with refused("invalid-settings", "limits.memory: must be at least 21 bytes"):
+        memory.chosen_limit(Limits(body=1, waiting=2, memory=20))
 
 
 def test_a_control_group_says_how_much_memory_there_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

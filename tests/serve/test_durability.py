@@ -108,7 +108,7 @@ def test_while_a_long_body_is_read_short_ones_of_other_senders_are_counted_and_w
     flu = service.counter("flu")
     came: list[Future[int]] = []
     done: list[bool] = []
-    give_way = flu._worker.give_way
+    give_way = flu.worker.give_way
 
     def crowded() -> None:
         if not came:
@@ -119,7 +119,7 @@ def test_while_a_long_body_is_read_short_ones_of_other_senders_are_counted_and_w
             done.extend(future.done() for future in came)
             done.append(7 in on_disk(tmp_path))
 
-    monkeypatch.setattr(flu._worker, "give_way", crowded)
+    monkeypatch.setattr(flu.worker, "give_way", crowded)
     assert flu.take(quoted(10**5), b"careless").result(20) == 10**5
     assert done == [True, False, False, True]
     assert [future.result(20) for future in came] == [1, 1, 2**20]
@@ -129,14 +129,14 @@ def test_a_body_that_was_counted_before_a_long_one_does_not_wait_for_it(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     flu, seen = service.counter("flu"), []
-    give_way = flu._worker.give_way
+    give_way = flu.worker.give_way
 
     def noted() -> None:
         give_way()
         seen.append(first.done())
 
-    monkeypatch.setattr(flu._worker, "give_way", noted)
-    with flu._worker._ready:  # so that both are of one group
+    monkeypatch.setattr(flu.worker, "give_way", noted)
+    with flu.worker._ready:  # so that both are of one group
         first = flu.take(body(7), b"honest")
         flu.take(quoted(10**5), b"careless")
     service.counter("flu").take(body(9)).result(20)
@@ -357,13 +357,14 @@ def test_a_service_that_ends_counts_what_waits(tmp_path: Path) -> None:
         counter.take(body(1))
 
 
-def test_kept_tells_who_waits(tmp_path: Path) -> None:
-    kept = KeptEstimator(StateFile(tmp_path / "x.pp"), None)
+def test_a_job_that_waits_is_confirmed_by_the_next_write(tmp_path: Path) -> None:
+    kept, done = KeptEstimator(StateFile(tmp_path / "x.pp"), None), Future[int]()
     kept.open(lambda: pp.Density(100, 1.0))
-    told: list[str] = []
-    kept.saved = lambda: told.append("saved")
+    kept.waiting.append((done, 7))
+    kept.save_if_changed()
+    assert not done.done()
     kept.changed = True
     kept.save_if_changed()
     kept.save_if_changed()
     kept.close()
-    assert told == ["saved"]
+    assert done.result(0) == 7

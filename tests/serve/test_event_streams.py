@@ -15,7 +15,6 @@ from panprivacy.serve.service import Service
 async def read(service: Service, since: dict[str, int], enough: int, act: Any = None) -> str:
     """What a reader is sent, until it has seen enough releases, or the service stops."""
     notifier, said, gone = ReleaseNotifier(service.counters), b"", asyncio.Event()
-    notifier.open()
 
     async def receive() -> Message:
         await gone.wait()

@@ -85,9 +85,9 @@ def test_what_is_no_http_behind_a_request_is_not_answered_in_its_place(here: Ser
 
 
 def test_the_first_byte_of_an_announced_body_costs_a_page() -> None:
-    with BodyQuota(2**30).reserve() as reservation:
+    with BodyQuota(2**30).reserve() as grow:
         before = resident()
-        buffers = [BodyBuffer(2**26, 2**26, reservation) for _ in range(100)]
+        buffers = [BodyBuffer(2**26, 2**26, grow) for _ in range(100)]
         for buffer in buffers:
             buffer.add(b"x")
         assert resident() - before < 100 * 2**16
@@ -95,8 +95,8 @@ def test_the_first_byte_of_an_announced_body_costs_a_page() -> None:
 
 def test_a_body_below_16_kib_reserves_its_memory_at_once() -> None:
     quota = BodyQuota(2**20)
-    with quota.reserve() as reservation:
-        buffer = BodyBuffer(10_000, 2**26, reservation)
+    with quota.reserve() as grow:
+        buffer = BodyBuffer(10_000, 2**26, grow)
         assert quota.taken == 10_000
         buffer.add(b"x" * 10_000)
         assert quota.taken == 10_000

@@ -106,6 +106,6 @@ def test_whoever_hears_of_a_release_finds_the_budget_after_it(tmp_path: Path) ->
     with Service(settings_for(tmp_path)) as service:
         counter = service.counter("flu")
         left: list[int] = []
-        counter.release_log.listen(lambda _: left.append(counter.status["budget"]["releases_left"]))
+        counter.release_log.listeners.append(lambda: left.append(counter.status["budget"]["releases_left"]))
         counter.release().result()
     assert left == [2]

@@ -26,7 +26,7 @@ def test_the_file_on_the_page_is_a_good_one(tmp_path: Path) -> None:
     (block,) = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
     values = tomllib.loads(re.sub(r"sha256:\.\.\.", lambda _: written_hash(new_token()), block))
     settings = settings_of(values, tmp_path)
-    assert settings.counters[0].schedule is not None
+    assert settings.counters[0].table.schedule is not None
     assert [token.roles for token in settings.tokens] == [{"feed"}, {"read", "release"}]
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import cache
-from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -25,7 +25,7 @@ from panprivacy.ingest import Columns, kind_of, read_ids, split_column
 from panprivacy.ingest import Kind as Ids
 from panprivacy.periods import Periods, RowPolicy, as_datetime
 from panprivacy.registry import build, options_of
-from panprivacy.serve.tokens import ROLES, Token, parsed_hash
+from panprivacy.serve.tokens import ROLES, Role, Token, parsed_hash
 from panprivacy.settings import (
     Bytes,
     InvalidSettings,
@@ -40,6 +40,7 @@ from panprivacy.settings import (
     with_files,
 )
 from panprivacy.universe import Edges, Range, Universe, Users
+from panprivacy.urls import is_loopback
 
 _MIB = 2**20
 _NAME = re.compile("[a-z0-9](?:[a-z0-9_-]{0,62}[a-z0-9])?")
@@ -94,7 +95,6 @@ def _network(said: Any) -> Any:
 
 
 Network = Annotated[IPv4Network | IPv6Network, BeforeValidator(_network)]
-Role = Literal["feed", "read", "release", "metrics", "admin"]
 
 
 class ServiceSettings(Table):
@@ -245,10 +245,6 @@ class CounterTable(Table):
             return RowPolicy(0, late, "skip")
         return RowPolicy(given.ahead or 0, given.late or late, given.early or "skip")
 
-    def plan(self, key: str) -> Any:
-        """The value of a key that only some kinds have; None if it is not given."""
-        return getattr(self, key, None)
-
     def _wrong_universe(self) -> Iterable[tuple[str, str]]:
         given = [key for key in ("universe", "universe_file", "nodes") if getattr(self, key) is not None]
         if not takes(self.kind, "universe"):
@@ -265,7 +261,7 @@ class CounterTable(Table):
             yield "directed", "is for a graph: say how many nodes it has"
 
     def _wrong_columns(self) -> Iterable[tuple[str, str]]:
-        if (self.plan("categories") is None) != (self.by is None):
+        if (getattr(self, "categories", None) is None) != (self.by is None):
             yield "by", "the column of an event's category goes with the list of categories, and only with it"
         if self.nodes is not None:
             if self.edges is None or len(self.edges) != 2 or self.column is not None:
@@ -280,8 +276,11 @@ class CounterTable(Table):
             yield "schedule.late", "a row of a day that is over cannot count on another: skip or refuse"
         if takes(self.kind, "every") and (self.schedule is None or self.schedule.start is None):
             yield "schedule.start", "when does the first day start? Such as 2026-01-05"
-        if "ids" in KINDS[self.kind].TRAITS.options and self.plan("ids") is None:
+        if "ids" in KINDS[self.kind].TRAITS.options and getattr(self, "ids", None) is None:
             yield "ids", "are they integers or text?"
+        by_period = KINDS[self.kind].TRAITS.own_periods and (self.schedule is None or self.row_policy.late == "count")
+        if self.source is not None and (by_period or not KINDS[self.kind].REPEATABLE):
+            yield "source", (_NEXT_PERIOD if KINDS[self.kind].REPEATABLE else _TWICE).format(kind=self.kind)
 
 
 def _same_type(labels: list[Any]) -> list[Any]:
@@ -309,39 +308,11 @@ def _counter_table(kind: str | None) -> type[CounterTable]:
     """The table of counters of a kind; without a kind, with the keys of all."""
     kinds = KINDS.values() if kind is None else [KINDS[kind]]
     keys = [key for each in kinds for key in each.TRAITS.options if key not in _OF_SCHEDULE]
-    fields: dict[str, Any] = {key: (_PLAN.get(key, Any) | None if key in _PLAN else Any, None) for key in keys}
+    fields: dict[str, Any] = {key: (_PLAN[key] | None if key in _PLAN else Any, None) for key in keys}
     return create_model("CounterTable", __base__=CounterTable, **fields)
 
 
 # --- Settings of a service ------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class UniverseSettings:
-    """The users who could appear: a number of them, a file that lists them, the edges of a graph, or anybody."""
-
-    size: int | None = None
-    file: str | None = None
-    """A file with its column: ``users.csv:id``."""
-    group: str | None = None
-    nodes: int | None = None
-    directed: bool = False
-    ids: Ids | None = Ids.integers
-    _read: list[Universe] = field(default_factory=list, compare=False, repr=False)
-
-    def load(self) -> Universe | None:
-        """The universe; None where anybody may appear. A file is read once."""
-        if self.size is not None:
-            return Range(self.size)
-        if self.nodes is not None:
-            return Edges(self.nodes, self.directed)
-        return self._read[0] if self._read else None
-
-    @property
-    def pinned(self) -> dict[str, Any]:
-        """What cannot change; whether a list is the same one, the state itself knows."""
-        given = {"universe": self.size, "group": self.group, "nodes": self.nodes, "directed": self.directed or None}
-        return {key: value for key, value in given.items() if value is not None}
 
 
 @dataclass(frozen=True)
@@ -351,7 +322,8 @@ class CounterSettings:
     name: str
     table: CounterTable
     """What the file says of it."""
-    universe: UniverseSettings
+    universe: Universe | None
+    """The users who could appear; None for anybody."""
     columns: Columns
     plan: dict[str, Any]
     """What else its estimator is made with."""
@@ -359,34 +331,23 @@ class CounterSettings:
     """Its broker."""
 
     @property
-    def kind(self) -> str:
-        """The word for its estimator."""
-        return self.table.kind
-
-    @property
-    def schedule(self) -> ScheduleSettings | None:
-        """When it is released."""
-        return self.table.schedule
-
-    @property
-    def has_universe(self) -> bool:
-        """Whether only known users may appear."""
-        return takes(self.kind, "universe")
-
-    @property
     def by_day(self) -> bool:
         """Whether its estimator has days of its own, each of which is released when it ends."""
-        return takes(self.kind, "every")
+        return takes(self.table.kind, "every")
 
     def make(self) -> Any:
         """A new estimator of it."""
-        return build(KINDS[self.kind], self.universe.load(), self.table.epsilon, **self.plan)
+        return build(KINDS[self.table.kind], self.universe, self.table.epsilon, **self.plan)
 
     @property
     def pinned(self) -> dict[str, Any]:
-        """What cannot change while the counter lives, by the keys of the file: as JSON has it."""
-        plan = {key: _written(value) for key, value in self.plan.items()}
-        return {"kind": self.kind, "epsilon": self.table.epsilon, **self.universe.pinned, **plan}
+        """What cannot change while the counter lives, by the keys of the file: as JSON has it.
+
+        Whether a list of users is the same one, the state itself knows.
+        """
+        keys = ("kind", "epsilon", "universe", "group", "nodes", "directed")
+        given = {key: value for key in keys if (value := getattr(self.table, key)) not in (None, False)}
+        return given | {key: _written(value) for key, value in self.plan.items()}
 
 
 @dataclass(frozen=True)
@@ -463,13 +424,9 @@ def _service_of(values: dict[str, Any], folder: Path, problems: list[str]) -> Se
     kept = folder / settings.folder
     if kept.exists() and not kept.is_dir():
         problems.append(f"service.folder: {kept} is not a folder")
-    tls = None if settings.tls is None else _tls_of(settings.tls, folder, problems)
-    return settings.model_copy(update={"tls": tls})
-
-
-def _tls_of(tls: Tls, folder: Path, problems: list[str]) -> Tls:
-    """The same with whole paths, if the files are a certificate and its key."""
-    files = {key: secret_file(getattr(tls, key), folder) for key in ("certificate", "key")}
+    if settings.tls is None:
+        return settings
+    files = {key: secret_file(getattr(settings.tls, key), folder) for key in ("certificate", "key")}
     missing = [key for key, path in files.items() if not path.is_file()]
     problems += [f"service.tls.{key}: there is no file {files[key]}" for key in missing]
     if not missing:
@@ -478,7 +435,8 @@ def _tls_of(tls: Tls, folder: Path, problems: list[str]) -> Tls:
         except OSError:  # which errors of OpenSSL are
             both = f"{files['certificate']} and {files['key']}"
             problems.append(f"service.tls.certificate: {both} are not a certificate and its key in PEM format")
-    return Tls(certificate=str(files["certificate"]), key=str(files["key"]))
+    tls = Tls(certificate=str(files["certificate"]), key=str(files["key"]))
+    return settings.model_copy(update={"tls": tls})
 
 
 def _tokens_of(values: dict[str, Any], counters: Iterable[str], folder: Path, problems: list[str]) -> tuple[Token, ...]:
@@ -510,39 +468,42 @@ def _counter_of(name: str, values: dict[str, Any], folder: Path, problems: list[
     if table is None or known is None:
         return None
     try:
-        universe = _universe_of(table, folder)
+        universe, ids = _universe_of(table, folder)
     except (PanPrivacyError, ValueError, OSError) as error:
-        problems.append(f"{path}.universe_file: {error}")
+        problems.append(f"{path}.{'universe' if table.universe_file is None else 'universe_file'}: {error}")
         return None
     plan = _plan_of(table)
+    names = tuple(table.edges or ()) if table.nodes is not None else (table.column or "",)
+    time = table.schedule.time if table.schedule else None
     try:
-        ids = Ids(plan["ids"]) if "ids" in plan else universe.ids
-        columns = _columns_of(table, ids)
+        columns = Columns(names, Ids(plan["ids"]) if "ids" in plan else ids, table.action, time, table.by)
     except ValueError as error:
         problems.append(f"{path}.column: {error}")
         return None
     source = None
     if table.source is not None:
-        problems += _wrong_repeats(f"{path}.source", table)
-        source = read_source(_with_secrets(table.source, folder, path, problems), f"{path}.source", columns, problems)
+        given = table.source
+        if isinstance(given.get("options"), dict):
+            given = given | {"options": with_files(given["options"], folder, f"{path}.source.options", problems)}
+        source = read_source(given, f"{path}.source", columns, problems)
     settings = CounterSettings(name, table, universe, columns, plan, source)
-    _check_made(settings, problems)
+    try:
+        settings.make()
+    except (PanPrivacyError, ValueError, TypeError, OverflowError) as error:  # blamed on the key that it speaks of
+        key = next((key for key in ("epsilon", *KINDS[known].TRAITS.options) if key in str(error)), "")
+        problems.append(f"{named(path, key)}: {error}")
     return settings
 
 
-def _with_secrets(source: dict[str, Any], folder: Path, path: str, problems: list[str]) -> dict[str, Any]:
-    """The same with passwords in the place of the files that hold them."""
-    options = source.get("options")
-    if not isinstance(options, dict):
-        return source
-    return source | {"options": with_files(options, folder, f"{path}.source.options", problems)}
-
-
-def _universe_of(table: CounterTable, folder: Path) -> UniverseSettings:
+def _universe_of(table: CounterTable, folder: Path) -> tuple[Universe | None, Ids | None]:
+    """The users of a counter, None for anybody, and what their ids are."""
     if not takes(table.kind, "universe"):
-        return UniverseSettings(ids=None)
-    if table.universe_file is None:
-        return UniverseSettings(table.universe, nodes=table.nodes, directed=table.directed)
+        return None, None
+    if table.nodes is not None:
+        return Edges(table.nodes, table.directed), Ids.integers
+    if table.universe is not None:
+        return Range(table.universe), Ids.integers
+    assert table.universe_file is not None
     name, column = split_column(table.universe_file)
     file = str(folder / name)
     ids = read_ids(file, column)
@@ -553,14 +514,12 @@ def _universe_of(table: CounterTable, folder: Path) -> UniverseSettings:
         told = {"user-in-two-groups": "a user is in two groups; a user has one", "normalize-unknown": str(error)}
         told["users-become-one"] = "two users become one by normalize"
         raise ValueError(f"{file}: {told.get(error.code, 'its users cannot be listed')}") from None
-    named_ = f"{file}:{column}" if column else file
-    kind = Ids.text if users.normalize else kind_of(ids.dtype) or Ids.integers
-    return UniverseSettings(file=named_, group=table.group, ids=kind, _read=[users])
+    return users, Ids.text if users.normalize else kind_of(ids.dtype) or Ids.integers
 
 
 def _plan_of(table: CounterTable) -> dict[str, Any]:
     schedule = table.schedule
-    plan = {key: table.plan(key) for key in KINDS[table.kind].TRAITS.options if key not in _OF_SCHEDULE}
+    plan = {key: getattr(table, key) for key in KINDS[table.kind].TRAITS.options if key not in _OF_SCHEDULE}
     if takes(table.kind, "every") and schedule is not None and schedule.start is not None:
         days = schedule.periods(0)
         plan |= {"every": timedelta(microseconds=days.length), "start": as_datetime(days.start, days.zone)}
@@ -569,45 +528,8 @@ def _plan_of(table: CounterTable) -> dict[str, Any]:
     return {key: value for key, value in plan.items() if value is not None and value is not False}
 
 
-def _columns_of(table: CounterTable, ids: Ids | None) -> Columns:
-    names = tuple(table.edges or ()) if table.nodes is not None else (table.column or "",)
-    return Columns(names, ids, table.action, table.schedule.time if table.schedule else None, table.by)
-
-
-def _wrong_repeats(path: str, table: CounterTable) -> list[str]:
-    """Why a message that a broker delivers twice would be counted twice, or in another period."""
-    if not KINDS[table.kind].REPEATABLE:
-        return [f"{path}: {_TWICE.format(kind=table.kind)}"]
-    if KINDS[table.kind].TRAITS.own_periods and (table.schedule is None or table.row_policy.late == "count"):
-        return [f"{path}: {_NEXT_PERIOD.format(kind=table.kind)}"]
-    return []
-
-
-def _check_made(settings: CounterSettings, problems: list[str]) -> None:
-    """Make the estimator once; what its constructor refuses is blamed on the key that it speaks of."""
-    try:
-        settings.make()
-    except (PanPrivacyError, ValueError, TypeError, OverflowError) as error:
-        key = next((key for key in ("epsilon", *KINDS[settings.kind].TRAITS.options) if key in str(error)), "")
-        problems.append(f"{named(f'counters.{settings.name}', key)}: {error}")
-
-
 def _written(value: Any) -> Any:
     """A value of a plan as JSON has it."""
     if isinstance(value, timedelta):
         return value.total_seconds()
     return value.isoformat() if hasattr(value, "isoformat") else list(value) if isinstance(value, tuple) else value
-
-
-def is_loopback(host: str) -> bool:
-    """Whether an address is reached from this machine alone.
-
-    >>> is_loopback("127.0.0.1"), is_loopback("localhost"), is_loopback("0.0.0.0"), is_loopback("example.org")
-    (True, True, False, False)
-    """
-    if host == "localhost":
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False

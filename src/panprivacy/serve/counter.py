@@ -1,7 +1,7 @@
 """One counter of the service: its state on disk, its thread, its schedule, and its releases."""
 
 import json
-from collections.abc import Callable
+from collections import Counter as Tally
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
@@ -14,11 +14,12 @@ from panprivacy.ingest.batch import ProblemType, Refused
 from panprivacy.ingest.bodies import Body
 from panprivacy.periods import SECOND, as_datetime, length_of
 from panprivacy.serve.config import CounterSettings
-from panprivacy.serve.feeding import BodyFeeder, Due, Schedule, SteadyClock
-from panprivacy.serve.logs import cause_of, log
+from panprivacy.serve.feeding import BodyFeeder, Schedule, SteadyClock
+from panprivacy.serve.logs import log
 from panprivacy.serve.memory import ReadingShare
-from panprivacy.serve.records import PinnedSettings, PinnedSettingsChanged, Record, ReleaseLog, record_of
+from panprivacy.serve.records import PinnedSettings, Record, ReleaseLog, record_of
 from panprivacy.serve.worker import KeptEstimator, Worker
+from panprivacy.settings import InvalidSettings
 from panprivacy.state import StateFile, StateFileError
 
 _JUMPED = "the clock has jumped ahead: periods end by the old time for ten minutes"
@@ -49,6 +50,7 @@ class Counter:
         *,
         initialize: bool = False,
         longest_stop: int | None = None,
+        count_events: bool = False,
     ) -> None:
         """Open its files, or make them; `initialize` says that lost ones are known to be lost.
 
@@ -58,16 +60,14 @@ class Counter:
         self.settings = settings
         self._reading = reading or ReadingShare(2**62)
         self.name = settings.name
-        self.counted: Callable[[int], None] = lambda _: None
-        """Is called with the number of rows of each batch."""
+        self.events: Tally[str] | None = Tally() if count_events else None
+        """How many rows and batches came; None, unless they are to be counted."""
         self._longest_stop = longest_stop
         self._stuck = False  # whether the disk keeps a release from being published
         self._owed: Record | None = None  # a release that was spent for a request, and published after its refusal
         state = StateFile(folder / f"{self.name}.pp")
-        self._kept = KeptEstimator(state, settings.universe.load())  # first: it locks all these files
+        self._kept = KeptEstimator(state, settings.universe)  # first: it locks all these files
         try:
-            if initialize and not state.exists:
-                _set_aside(self.name, folder)
             self._open(folder, state, initialize=initialize)
         except BaseException:
             self._kept.close()
@@ -75,24 +75,26 @@ class Counter:
 
     def _open(self, folder: Path, state: StateFile, *, initialize: bool) -> None:
         settings = self.settings
-        self._pinned = PinnedSettings(folder / f"{self.name}.json")
-        self._pinned.check(self.name, settings.pinned)
+        if initialize and not state.exists:
+            _set_aside(self.name, folder)
+        self._pinned = PinnedSettings.of(folder / f"{self.name}.json")
         self.release_log = ReleaseLog(folder / f"{self.name}.releases.ndjson")
-        self._pinned.check_state(state.path, len(self.release_log))
-        if initialize and self._pinned.accept_list(len(self.release_log)):
+        self._pinned.check(state.path, settings.pinned, len(self.release_log))
+        if self._pinned.check_list(self.name, len(self.release_log), accept=initialize):
             log("its list of releases goes on without those that are lost", level="warning", counter=self.name)
-        self._pinned.check_list(self.name, len(self.release_log))
         if not state.exists:
             log("a new counter, with its whole budget", counter=self.name)
-            self._pinned.make(settings.pinned, _now())
+            self._pinned.write(promise=settings.pinned, begun=_now())
         self._kept.open(settings.make)
-        self._pinned.note_made()
-        check_spent(self.name, state.path, self._kept.est, self.release_log)
+        if not self._pinned.made:
+            self._pinned.write(made=True)
+        _check_spent(self.name, state.path, self._kept.est, self.release_log)
         self._schedule = _schedule_of(settings, self._pinned, self.release_log)
+        self._by_clock = self._schedule if self._schedule is not None and self._schedule.by_clock else None
         clock = lambda: _now()  # noqa: E731, PLW0108 - tests set the clock
-        self._feeder = BodyFeeder(settings, self._schedule, self._release_until, self._note_change, clock)
-        self._kept.combined, self._kept.dropped = self._feeder.combiner.redraw, self._feeder.combiner.wipe
-        self._worker = Worker(self.name, self._kept, self._tick, self._due, self._note_broken)
+        self._feeder = BodyFeeder(settings, self._schedule, self._kept, self._release_until, clock)
+        self.worker = Worker(self.name, self._kept, self._tick, self._due)
+        """Its thread."""
         self._status = self._current_status()
         if self._waits_for_clock:
             log(_STOPPED, level="error", counter=self.name)
@@ -101,15 +103,11 @@ class Counter:
 
     def start(self) -> None:
         """Begin to count."""
-        self._worker.start()
-
-    def discard(self) -> None:
-        """Unlock the files of a counter that is not started."""
-        self._kept.close()
+        self.worker.start()
 
     def close(self) -> None:
         """Count what waits, and unlock the files."""
-        self._worker.close()
+        self.worker.close()
         self._kept.close()
 
     # --- in any thread -----------------------------------------------------------------------------------------
@@ -121,11 +119,10 @@ class Counter:
         the time.
         """
         self._check_live()
-        self._check_clock()
         self._kept.check_free()
         size = len(body.octets)
         is_short = self._reading.is_short(size)
-        return self._worker.submit(lambda: self._count(body), sender, size if sender else 0, is_short=is_short)
+        return self.worker.submit(lambda: self._count(body), sender, size if sender else 0, is_short=is_short)
 
     def release(self, level: float | None = None, key: str | None = None) -> "Future[Record]":
         """Spend a release; the result is there when it is published.
@@ -133,25 +130,20 @@ class Counter:
         A request with the `key` of an earlier one gets the release that the earlier one has spent.
         """
         self._check_live()
-        self._check_clock()
         if self.settings.by_day:
             raise Refused(ProblemType.not_now, "days of this counter end by its schedule, and are released then")
-        return self._worker.submit(lambda: self._release(None, level, key))
+        return self.worker.submit(lambda: self._release(None, level, key))
 
     def layout(self) -> "Future[bytes]":
         """The public layout of its slots, for those who send packed sets of them."""
-        self._check_live()
-        return self._worker.submit(self._layout)
+        self._check_live(by_clock=False)
+        return self.worker.submit(self._layout)
 
-    @property
-    def queue(self) -> int:
-        """How many requests wait for the thread of the counter."""
-        return self._worker.queue
-
-    @property
-    def is_alive(self) -> bool:
-        """Whether its thread runs."""
-        return self._worker.is_alive
+    def _check_live(self, *, by_clock: bool = True) -> None:
+        if self.settings.table.retired:
+            raise Refused(ProblemType.retired)
+        if by_clock and self._waits_for_clock:
+            raise Refused(ProblemType.clock, retry=_LOOK)
 
     @property
     def trouble(self) -> str | None:
@@ -162,25 +154,32 @@ class Counter:
             return "the disk does not take a release"
         if self._waits_for_clock:
             return _STOPPED
-        if self._by_clock and _CLOCK.has_jumped:
-            return "the clock has jumped ahead"
-        return None
+        return "the clock has jumped ahead" if self._by_clock and _CLOCK.has_jumped else None
 
     @property
     def status(self) -> dict[str, Any]:
-        """The public status of the counter now, at no cost."""
-        title = self.settings.table.title or self.name
-        return self._status | {"title": title, "next": self._next, "last": self.release_log.last}
+        """The public status of the counter now, at no cost.
+
+        `next` is when the period ends that is released next; None if there is no schedule, or no release left.
+        """
+        table, schedule = self.settings.table, self._schedule
+        over = schedule is None or table.retired or self._status["budget"]["releases_left"] == 0
+        return self._status | {
+            "title": table.title or self.name,
+            "next": None if schedule is None or over else as_datetime(schedule.ends).isoformat(),
+            "last": self.release_log.last,
+        }
 
     # --- in the thread of the counter ---------------------------------------------------------------------------
 
     def _count(self, body: Body) -> int:
         try:
             with self._reading.reading(len(body.octets)):
-                rows = self._feeder.take(body, lambda: self._kept.est, self._worker.give_way)
+                rows = self._feeder.take(body, self.worker.give_way)
         finally:
             body.wipe()
-        self.counted(rows)
+        if self.events is not None:
+            self.events.update(rows=rows, batches=1)
         return rows
 
     def _layout(self) -> bytes:
@@ -189,17 +188,15 @@ class Counter:
         layout: bytes = self._kept.est.layout()
         return layout
 
-    def _note_change(self) -> None:
-        self._kept.changed = True
-
-    def _release(self, due: Due | None, level: float | None = None, key: str | None = None) -> Record:
-        """Spend a release: what was spent is on disk before it is shown."""
-        period = self._schedule.described(due) if self._schedule and due else None
+    def _release(self, period: dict[str, Any] | None, level: float | None = None, key: str | None = None) -> Record:
+        """Spend a release of a period, or on request: what was spent is on disk before it is shown."""
         late = self._publish_late() or self._owed
-        self._owed = None
-        request = None
+        self._owed = request = None
         if key is not None:
-            request = self._request_of(key)
+            try:
+                request = self._pinned.request_of(key)
+            except OSError:
+                raise Refused(ProblemType.disk) from None
             number = self._pinned.release_of(request)
             if number is not None and number <= len(self.release_log):
                 found: Record = json.loads(self.release_log.lines(number - 1, 0)[0])
@@ -209,12 +206,6 @@ class Counter:
         at = as_datetime(_now() // SECOND * SECOND).isoformat()
         released = self._spend(at, period, level or self.settings.table.level, request)
         return self._publish(released, at, period)
-
-    def _request_of(self, key: str) -> str:
-        try:
-            return self._pinned.request_of(key)
-        except OSError:
-            raise Refused(ProblemType.disk) from None
 
     def _spend(self, at: str, period: dict[str, Any] | None, level: float, request: str | None) -> Any:
         self._kept.save_if_changed()
@@ -242,7 +233,8 @@ class Counter:
         if self._schedule is not None:
             self._schedule.note(period)
         self._status = self._current_status()
-        self.release_log.tell(record)  # last: listeners read the status after it
+        for listener in self.release_log.listeners:  # last: they read the status after it
+            listener()
         log("released", counter=self.name, release=record["id"], period=period)
         return record
 
@@ -251,46 +243,42 @@ class Counter:
         last, listed = getattr(self._kept.est, "last", None), self.release_log.last
         if last is None or (listed is not None and listed["release"]["number"] >= last.number):
             return None
-        known = self._pinned.under_way or {"at": as_datetime(self._pinned.begun).isoformat(), "period": None}
-        return self._publish(last, known["at"], known["period"])
+        begun = self._pinned.under_way
+        return self._publish(last, begun.at or as_datetime(self._pinned.begun).isoformat(), begun.period)
+
+    def _note_stuck(self, what: str) -> None:
+        if not self._stuck:
+            log(what, counter=self.name, level="error")
+        self._stuck = True
 
     def _release_until(self, period: int) -> None:
         """Make all due releases before a row of this period is counted."""
-        assert self._schedule is not None
-        while self._schedule.open < period:
-            last = self._schedule.open + 1 if self.settings.by_day else period
-            due = Due(last - 1 if self._by_clock else self._schedule.open, last - 1 - self._schedule.open)
+        schedule = self._schedule
+        assert schedule is not None
+        while schedule.open < period:
+            last = schedule.open + 1 if self.settings.by_day else period
             if self._kept.est.releases_left != 0:
-                self._release(due)
-            self._schedule.open = last
-
-    @property
-    def _by_clock(self) -> bool:
-        return self._schedule is not None and self._schedule.by_clock
+                number = last - 1 if schedule.by_clock else schedule.open
+                self._release(schedule.described(number, missed=last - 1 - schedule.open))
+            schedule.open = last
 
     @property
     def _waits_for_clock(self) -> bool:
         """Whether the clock would end periods that should have been released long ago: then it is rather wrong."""
-        return is_overdue(self._schedule, self._status["budget"]["releases_left"], self._longest_stop)
-
-    def _check_clock(self) -> None:
-        if self._waits_for_clock:
-            raise Refused(ProblemType.clock, retry=_LOOK)
+        return _is_overdue(self._schedule, self._status["budget"]["releases_left"], self._longest_stop)
 
     def _tick(self) -> None:
         if self._kept.failing or self._stuck:
             self._try_disk()
-        if self._waits_for_clock:
-            return
-        if self._by_clock and self._schedule is not None and not self.settings.table.retired:
-            self._release_until(self._schedule.periods.number(_now()))
+        if self._by_clock and not self._waits_for_clock and not self.settings.table.retired:
+            self._release_until(self._by_clock.periods.number(_now()))
 
     def _try_disk(self) -> None:
         """Write the state once more, the note that comes before a release, and a release that is not published."""
         self._kept.check_free()
-        self._kept.try_again()
+        self._kept.save()
         try:
-            self._pinned.write_again()
+            self._pinned.write()  # a disk without room for it has none for a release
         except (OSError, StateFileError):
             return
         late = self._publish_late()
@@ -300,49 +288,62 @@ class Counter:
             self._stuck = False
 
     def _due(self) -> float | None:
+        """Seconds until `_tick` is to be called; None for not at all."""
         if self._kept.failing or self._stuck:
             return _AGAIN
-        if not self._by_clock or self._schedule is None:
+        if self._by_clock is None:
             return None
         if self._waits_for_clock:
             return _LOOK
-        return min(max((self._schedule.ends - _now()) / SECOND, 0) + _MIND, _LOOK)
-
-    def _note_broken(self, error: BaseException) -> None:
-        log("failed", counter=self.name, level="error", **cause_of(error))
-
-    def _note_stuck(self, what: str) -> None:
-        if not self._stuck:
-            log(what, counter=self.name, level="error")
-        self._stuck = True
-
-    def _check_live(self) -> None:
-        if self.settings.table.retired:
-            raise Refused(ProblemType.retired)
-
-    @property
-    def _next(self) -> str | None:
-        """When the period ends that is released next; None if there is no schedule, or no release left."""
-        left = self._status["budget"]["releases_left"]
-        if self._schedule is None or left == 0 or self.settings.table.retired:
-            return None
-        return as_datetime(self._schedule.ends).isoformat()
+        return min(max((self._by_clock.ends - _now()) / SECOND, 0) + _MIND, _LOOK)
 
     def _current_status(self) -> dict[str, Any]:
-        return public_status(self.settings, self._kept.est)
+        """What changes by releases only, for JSON: its settings, its budget, the error to expect."""
+        settings, est, schedule = self.settings, self._kept.est, self.settings.table.schedule
+        budget, left = est.budget, est.releases_left
+        planned = getattr(budget, "releases", getattr(budget, "moves", None))
+        return {
+            "name": settings.name,
+            "title": settings.table.title or settings.name,
+            "kind": settings.table.kind,
+            "universe": None if settings.universe is None else est.universe.size,
+            "groups": list(getattr(est, "groups", None) or ()),
+            "budget": {
+                "epsilon": est.epsilon,
+                "delta": est.delta,
+                "state": budget.state,
+                "spent": budget.spent,
+                "remaining": budget.remaining,
+                "releases": None if left is None else planned,
+                "releases_left": left,
+                "releases_are": est.TRAITS.unit,
+            },
+            "error": est.expected_errors(),
+            "level": settings.table.level,
+            "schedule": schedule
+            and {
+                "every_seconds": length_of(schedule.every) / SECOND,
+                "by": "clock" if schedule.by_clock else "events",
+                "late": None if schedule.time is None else settings.table.row_policy.late,
+            },
+            "columns": {key: getattr(settings.columns, key) for key in ("ids", "action", "time", "category")},
+            "repeatable": est.REPEATABLE,
+            "retired": settings.table.retired,
+            "secure": est.secure,
+        }
 
 
 def _schedule_of(settings: CounterSettings, pinned: PinnedSettings, listed: ReleaseLog) -> Schedule | None:
     """The schedule of a counter, after the periods that are released."""
-    if settings.schedule is None:
+    if settings.table.schedule is None:
         return None
-    schedule = Schedule(settings.schedule, settings.table.row_policy, pinned.begun)
+    schedule = Schedule(settings.table.schedule, settings.table.row_policy, pinned.begun)
     for record in listed.records:
         schedule.note(record["period"])
     return schedule
 
 
-def is_overdue(schedule: Schedule | None, releases_left: int | None, longest_stop: int | None) -> bool:
+def _is_overdue(schedule: Schedule | None, releases_left: int | None, longest_stop: int | None) -> bool:
     """Whether the clock would spend a release of a period that is over for longer than this."""
     if schedule is None or not schedule.by_clock or releases_left == 0 or longest_stop is None:
         return False
@@ -352,16 +353,15 @@ def is_overdue(schedule: Schedule | None, releases_left: int | None, longest_sto
 def check_files(settings: CounterSettings, folder: Path, longest_stop: int) -> None:
     """Refuse files of a counter that would keep it from being opened, or from counting; change none."""
     state = StateFile(folder / f"{settings.name}.pp")
-    pinned = PinnedSettings(folder / f"{settings.name}.json")
-    pinned.check(settings.name, settings.pinned)
+    pinned = PinnedSettings.of(folder / f"{settings.name}.json")
     listed = ReleaseLog(folder / f"{settings.name}.releases.ndjson", mend=False)
-    pinned.check_state(state.path, len(listed))
+    pinned.check(state.path, settings.pinned, len(listed))
     pinned.check_list(settings.name, len(listed))
     if state.exists:
-        est = state.load(settings.universe.load())
-        check_spent(settings.name, state.path, est, listed)
-        if is_overdue(_schedule_of(settings, pinned, listed), est.releases_left, longest_stop):
-            raise PinnedSettingsChanged(f"counters.{settings.name}: {_STOPPED}")
+        est = state.load(settings.universe)
+        _check_spent(settings.name, state.path, est, listed)
+        if _is_overdue(_schedule_of(settings, pinned, listed), est.releases_left, longest_stop):
+            raise InvalidSettings([f"counters.{settings.name}: {_STOPPED}"])
 
 
 def _set_aside(name: str, folder: Path) -> None:
@@ -374,62 +374,13 @@ def _set_aside(name: str, folder: Path) -> None:
         log("its state is lost: its other files are set aside", level="warning", counter=name)
 
 
-def check_spent(name: str, state: Path, est: Any, log_: ReleaseLog) -> None:
+def _check_spent(name: str, state: Path, est: Any, log_: ReleaseLog) -> None:
     """Refuse a state that knows of fewer releases than are published: it would spend them again."""
     made = est.last.number if getattr(est, "last", None) is not None else 0
     if hasattr(est, "last") and log_.last is not None and log_.last["release"]["number"] > made:
-        raise PinnedSettingsChanged(_OLDER.format(name=name, state=state))
+        raise InvalidSettings([_OLDER.format(name=name, state=state)])
 
 
 def _now() -> int:
     """Microseconds since 1970."""
     return _CLOCK.now()
-
-
-def public_status(settings: CounterSettings, est: Any) -> dict[str, Any]:
-    """The public status of a counter, for JSON: its settings, its budget, the error to expect. Reading it is free."""
-    columns = settings.columns
-    return {
-        "name": settings.name,
-        "title": settings.table.title or settings.name,
-        "kind": settings.kind,
-        "universe": est.universe.size if settings.has_universe else None,
-        "groups": list(getattr(est, "groups", None) or ()),
-        "budget": _budget(est),
-        "error": est.expected_errors(),
-        "level": settings.table.level,
-        "schedule": _schedule(settings),
-        "columns": {
-            "ids": list(columns.ids),
-            "action": columns.action,
-            "time": columns.time,
-            "category": columns.category,
-        },
-        "repeatable": est.REPEATABLE,
-        "retired": settings.table.retired,
-        "secure": est.secure,
-    }
-
-
-def _budget(est: Any) -> dict[str, Any]:
-    budget, left = est.budget, est.releases_left
-    planned = getattr(budget, "releases", getattr(budget, "moves", None))
-    return {
-        "epsilon": est.epsilon,
-        "delta": est.delta,
-        "state": budget.state,
-        "spent": budget.spent,
-        "remaining": budget.remaining,
-        "releases": None if left is None else planned,
-        "releases_left": left,
-        "releases_are": est.TRAITS.unit,
-    }
-
-
-def _schedule(settings: CounterSettings) -> dict[str, Any] | None:
-    schedule = settings.schedule
-    if schedule is None:
-        return None
-    by = "clock" if schedule.by_clock else "events"
-    late = None if schedule.time is None else settings.table.row_policy.late
-    return {"every_seconds": length_of(schedule.every) / SECOND, "by": by, "late": late}

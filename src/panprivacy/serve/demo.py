@@ -17,7 +17,7 @@ from panprivacy.serve.config import Settings, settings_of
 from panprivacy.serve.logs import warnings_only
 
 _REGIONS = ("north", "south", "west", "east")
-_USERS = 200_000
+_REGION = 50_000  # users of a region
 _EVERY = 10  # seconds of a period
 _BEFORE = 60  # periods before the start
 _EACH = 120  # visits in a second
@@ -28,7 +28,7 @@ def demonstrated() -> Iterator[Settings]:
     """Settings of a service in a folder that is deleted at the end."""
     with tempfile.TemporaryDirectory(prefix="panprivacy-demo-") as name, warnings_only():
         folder = Path(name)
-        rows = (f"{user},{_REGIONS[user * len(_REGIONS) // _USERS]}\n" for user in range(_USERS))
+        rows = (f"{user},{_REGIONS[user // _REGION]}\n" for user in range(len(_REGIONS) * _REGION))
         (folder / "users.csv").write_text("user,region\n" + "".join(rows))
         start = (int(time.time()) // _EVERY - _BEFORE) * _EVERY
         counter = {
@@ -74,16 +74,12 @@ class MadeUpVisits:
         draw, second = random.Random(1), self._second
         while not self._over.wait(max(second - time.time(), 0)):
             many = _EVERY if second + _EVERY < time.time() else 1
-            rows = "".join(f"{self._visitor(draw)},{second}\n" for _ in range(_EACH * many))
+            regions = draw.choices(range(len(_REGIONS)), (5, 3, 2, 1), k=_EACH * many)  # some have more visitors
+            users = (region * _REGION + draw.randrange(_REGION) for region in regions)
+            rows = "".join(f"{user},{second}\n" for user in users)
             try:
                 take(Body.copied(f"user,at\n{rows}".encode(), ContentType.csv)).result()
             except Refused:
                 if self._over.wait(1):
                     return
             second += many
-
-    @staticmethod
-    def _visitor(draw: random.Random) -> int:
-        """A random visitor; some regions have more than others."""
-        region = draw.choices(range(len(_REGIONS)), (5, 3, 2, 1))[0]
-        return region * _USERS // len(_REGIONS) + draw.randrange(_USERS // len(_REGIONS))

@@ -14,11 +14,11 @@ there are none for some periods, there is one release: of the first of them, wit
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from panprivacy.errors import CorruptState, OutsideUniverse, PanPrivacyError
-from panprivacy.folder.batches import Combiner, OtherLayout
+from panprivacy.folder.batches import OtherLayout
 from panprivacy.ingest import BadInput, Batch
 from panprivacy.ingest.batch import ProblemType, Refused
 from panprivacy.ingest.bodies import Body, ContentType, plain_ids, refusal, rows_of_body
@@ -26,22 +26,14 @@ from panprivacy.ingest.feed import BatchFeeder, chosen_rows, moments_of_rows
 from panprivacy.memory.scratch import Scratch
 from panprivacy.periods import NO_TIME, PeriodRows, RowPolicy, Untimely, as_datetime
 from panprivacy.serve.config import CounterSettings, ScheduleSettings
+from panprivacy.serve.worker import KeptEstimator
 from panprivacy.universe.columns import Chunks
-
-
-@dataclass(frozen=True)
-class Due:
-    """A release that is due: of which period, and how many before it were missed."""
-
-    period: int
-    missed: int
 
 
 class Schedule:
     """Periods, numbered from the start, of which some have been released."""
 
     def __init__(self, settings: ScheduleSettings, policy: RowPolicy, begun: int) -> None:
-        self.column = settings.time
         self.by_clock = settings.by_clock
         self.policy = policy
         self.periods = settings.periods(begun)
@@ -53,10 +45,10 @@ class Schedule:
         """When the open period ends."""
         return self.periods.start_of(self.open + 1)
 
-    def described(self, due: Due) -> dict[str, Any]:
-        """The period of a release, as it is published."""
-        until = as_datetime(self.periods.start_of(due.period + 1), self.periods.zone).isoformat()
-        return {"number": due.period, "until": until, "missed": due.missed}
+    def described(self, period: int, missed: int) -> dict[str, Any]:
+        """The period of a release, as it is published, and how many before it were missed."""
+        until = as_datetime(self.periods.start_of(period + 1), self.periods.zone).isoformat()
+        return {"number": period, "until": until, "missed": missed}
 
     def note(self, period: dict[str, Any] | None) -> None:
         """Go on after a released period; where rows end periods, also after the periods without rows."""
@@ -67,15 +59,7 @@ class Schedule:
 
 _STEP = 60 * 10**6  # microseconds by which the wall clock may be set ahead at once
 _PATIENCE = 600 * 10**6  # microseconds for which it must stay ahead before it is believed
-
-
-def _wall() -> int:
-    return time.time_ns() // 1000
-
-
-def _elapsed() -> int:
-    """Microseconds since some moment, suspended time included where the system counts it."""
-    return time.clock_gettime_ns(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)) // 1000
+_RUNS_ON = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)  # suspended time included, where the system counts it
 
 
 class SteadyClock:
@@ -94,7 +78,10 @@ class SteadyClock:
     """
 
     def __init__(
-        self, alarm: Callable[[], object], wall: Callable[[], int] = _wall, elapsed: Callable[[], int] = _elapsed
+        self,
+        alarm: Callable[[], object],
+        wall: Callable[[], int] = lambda: time.time_ns() // 1000,
+        elapsed: Callable[[], int] = lambda: time.clock_gettime_ns(_RUNS_ON) // 1000,
     ) -> None:
         self._alarm, self._wall, self._elapsed = alarm, wall, elapsed
         self._ahead: int | None = None  # by how much the wall clock is ahead of the other one
@@ -139,8 +126,8 @@ class BodyFeeder:
         self,
         settings: CounterSettings,
         schedule: Schedule | None,
+        kept: KeptEstimator,
         release_until: Callable[[int], None],
-        changed: Callable[[], None],
         now: Callable[[], int],
     ) -> None:
         self._columns = settings.columns
@@ -152,42 +139,33 @@ class BodyFeeder:
         }
         self._schedule = schedule if settings.columns.time is not None else None
         self._one_period = settings.source is None
-        self._release_until, self._changed, self._now = release_until, changed, now
-        self._takes_slots = settings.columns.time is None
-        self.combiner = Combiner()
-        """Holds sets of slots until the next write."""
+        self._kept, self._release_until, self._now = kept, release_until, now
 
-    def take(self, body: Body, est: Callable[[], Any], pause: Callable[[], None] = lambda: None) -> int:
+    def take(self, body: Body, pause: Callable[[], None] = lambda: None) -> int:
         """Count a body; returns how many rows it had. `pause` is called now and then before any row is counted."""
         if body.content_type is ContentType.slots:
-            return self._feed_slots(body, est())
+            return self._feed_slots(body)
+        rows = self._feed_plain(body)
+        return rows if rows is not None else self._feed_rows(body, pause)
 
-        def combined() -> Any:
-            found = est()
-            if self.combiner.waits:
-                self.combiner.redraw(found)  # what came first counts first
-            return found
-
-        rows = self._feed_plain(body, combined)
-        return rows if rows is not None else self._feed_rows(body, combined, pause)
-
-    def _feed_slots(self, body: Body, est: Any) -> int:
+    def _feed_slots(self, body: Body) -> int:
         """Unite a packed set of slots with others; the next write has them. It counts as one row."""
-        if not (self._takes_slots and est.TRAITS.in_folder):
+        est = self._kept.est
+        if self._columns.time is not None or not est.TRAITS.in_folder:
             why = "its rows have times" if est.TRAITS.in_folder else "an event of one period is none of another"
             raise Refused(ProblemType.content_type, f"this counter takes rows, and no slots: {why}")
         if body.delete and not est.TRAITS.removes:
             raise Refused(ProblemType.no_deletions)
-        self._changed()
+        self._kept.changed = True
         try:
-            self.combiner.take(body.octets, est, remove=body.delete)
+            self._kept.combiner.take(body.octets, est, remove=body.delete)
         except OtherLayout:
             raise Refused(ProblemType.layout) from None
         except CorruptState as error:
             raise Refused(ProblemType.unreadable, str(error)) from None
         return 1
 
-    def _feed_plain(self, body: Body, est: Callable[[], Any]) -> int | None:
+    def _feed_plain(self, body: Body) -> int | None:
         """Count a body of plain integers where it lies; None if it is not plain, or a row is wrong."""
         if self._skip["skip_outside"]:
             return None
@@ -196,51 +174,53 @@ class BodyFeeder:
             if pieces is None:
                 return None
             ids: Any = Chunks([*pieces])
-            feeds = est()
-            self._changed()
+            est = self._kept.combined()
+            self._kept.changed = True
             try:
-                (feeds.remove_many if body.delete else feeds.update_many)(ids)
+                (est.remove_many if body.delete else est.update_many)(ids)
             except OutsideUniverse:
                 return None  # nothing was changed; `_feed_rows` says which row it is
             except PanPrivacyError:
                 raise Refused(ProblemType.no_deletions if body.delete else ProblemType.not_now) from None
             return sum(len(piece) for piece in pieces)
 
-    def _feed_rows(self, body: Body, est: Callable[[], Any], pause: Callable[[], None]) -> int:
+    def _feed_rows(self, body: Body, pause: Callable[[], None]) -> int:
         columns, batch, skip = self._columns, rows_of_body(body, self._columns, pause=pause), self._skip
         if body.delete:  # the sender asks for all rows, and is told if that is not possible
-            columns, batch = replace(columns, action=_DELETED), _deleting(batch)
-            skip = skip | {"skip_unlisted": False}
+            import polars as pl
+
+            columns, skip = replace(columns, action=_DELETED), skip | {"skip_unlisted": False}
+            batch = replace(batch, rows=batch.rows.with_columns(pl.lit("delete").alias(_DELETED)))
         try:
-            self._feed(batch, lambda: BatchFeeder(est(), columns, **skip))
+            self._feed(batch, lambda: BatchFeeder(self._kept.combined(), columns, **skip))
         except BadInput as error:
             raise refusal(error, columns) from None
-        except PanPrivacyError as error:
-            if isinstance(error, Refused):
-                raise
+        except Refused:
+            raise
+        except PanPrivacyError:
             raise Refused(ProblemType.no_deletions if columns.action else ProblemType.not_now) from None
         return len(batch.rows)
 
     def _feed(self, batch: Batch, feed: Callable[[], BatchFeeder]) -> None:
         if self._schedule is None:
-            self._changed()
+            self._kept.changed = True
             feed().take(batch)
             return
         feed().check(batch)
         with Scratch() as scratch:
             cut = self._cut(batch, self._schedule, scratch)
-            self._changed()  # also if no row counts: otherwise a write would tell that one did
+            self._kept.changed = True  # also if no row counts: otherwise a write would tell that one did
             for period, rows in cut:
                 if period > self._schedule.open:
                     self._release_until(period)
-                self._changed()
+                self._kept.changed = True
                 feed().take(chosen_rows(batch, rows, scratch))
 
     def _cut(self, batch: Batch, schedule: Schedule, scratch: Scratch) -> PeriodRows:
         """The period that each row counts in, or a refusal of the body."""
-        assert schedule.column is not None
+        assert self._columns.time is not None
         without = NO_TIME if schedule.policy.early == "skip" else None
-        moments = moments_of_rows(batch, schedule.column, scratch, without, schedule.periods.zone)
+        moments = moments_of_rows(batch, self._columns.time, scratch, without, schedule.periods.zone)
         try:
             cut = schedule.periods.cut(moments, schedule.open, schedule.policy, scratch, now=self._now())
         except Untimely as row:
@@ -250,9 +230,3 @@ class BodyFeeder:
             another = int(scratch.own(cut.numbers != cut.numbers[0]).argmax())
             raise Refused(ProblemType.untimely, "rows are of several periods: send a body for each", row=another + 1)
         return cut
-
-
-def _deleting(batch: Batch) -> Batch:
-    import polars as pl
-
-    return replace(batch, rows=batch.rows.with_columns(pl.lit("delete").alias(_DELETED)))

@@ -8,7 +8,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from panprivacy.serve.config import Limits
 from panprivacy.serve.logs import log
+from panprivacy.settings import InvalidSettings
 
 _STATM, _PAGE = Path("/proc/self/statm"), 4096
 _CGROUP, _CGROUPS = Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")
@@ -41,20 +43,26 @@ def available() -> int:
     return min(found)
 
 
-def chosen_limit(given: int | None, least: int) -> int:
-    """The given limit; else three quarters of the available memory, and at least enough for bodies.
+def chosen_limit(limits: Limits) -> int:
+    """Bytes of memory that the process stays below: `limits.memory`, or else three quarters of the available memory.
 
-    >>> chosen_limit(10**9, 0), chosen_limit(None, 10**15)
-    (1000000000, 1000000000000000)
+    They have to be enough for the process as it starts, for bodies that wait, and for reading one.
     """
-    return max(int(_SHARE * available()), least) if given is None else given
+    least, there = resident() + limits.waiting + _UNFOLDED * limits.body, available()
+    most = max(int(_SHARE * there), least) if limits.memory is None else limits.memory
+    if most < least:
+        said = f"limits.memory: must be at least {least:,} bytes with this limits.body and limits.waiting; lower these"
+        raise InvalidSettings([said])
+    if most > there:
+        log("there is less memory than bodies may take: lower limits.body and limits.waiting", level="warning")
+    return most
 
 
 class MemoryLimit:
     """Tells whether the process may take more; without a limit it always may."""
 
     def __init__(self, most: int | None) -> None:
-        self.most = self._most = most
+        self.most = most
         self._full = False
         self._read_at = self._trimmed_at = 0.0
 
@@ -62,13 +70,13 @@ class MemoryLimit:
     def is_full(self) -> bool:
         """Whether new connections and bodies are to be refused."""
         now = time.monotonic()
-        if self._most is not None and now - self._read_at > _FRESH:
-            before, self._full = self._full, resident() > _FULL * self._most
+        if self.most is not None and now - self._read_at > _FRESH:
+            before, self._full = self._full, resident() > _FULL * self.most
             if self._full and now - self._trimmed_at > _TRIMMED:
                 self._trimmed_at = now
                 with suppress(OSError, AttributeError):  # another C library
                     ctypes.CDLL(None).malloc_trim(0)
-                self._full = resident() > _FULL * self._most
+                self._full = resident() > _FULL * self.most
             if self._full and not before:
                 log(
                     "the memory is nearly as much as limits.memory: connections and bodies are refused", level="warning"
@@ -105,8 +113,3 @@ class ReadingShare:
             with self._freed:
                 self._left += size
                 self._freed.notify_all()
-
-
-def least_memory(body: int, waiting: int, at_start: int) -> int:
-    """Bytes that a limit has to leave: for the process as it starts, for bodies that wait, and for reading one."""
-    return at_start + waiting + _UNFOLDED * body

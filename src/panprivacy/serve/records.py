@@ -3,16 +3,18 @@
 import hmac
 import json
 import os
-import re
 import secrets
 from bisect import bisect_right
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
 
 from panprivacy.display import finite
-from panprivacy.errors import CorruptState, PanPrivacyError
+from panprivacy.errors import CorruptState
 from panprivacy.estimates import AnyRelease
+from panprivacy.settings import InvalidSettings
 from panprivacy.state.disk import open_own, replace_file, write_all
 
 _MOST_REQUESTS = 64  # whose releases are found again by the keys of their senders
@@ -29,45 +31,59 @@ _SHORTER = (
 )
 
 
-class PinnedSettingsChanged(PanPrivacyError):
-    """The file changes settings of a running counter that cannot change."""
+class BegunRelease(BaseModel):
+    """A release that is under way, as far as older files tell it."""
+
+    model_config = ConfigDict(strict=True, extra="allow", frozen=True)
+
+    at: str = ""
+    period: dict[str, Any] | None = None
+    number: int = 0
+    request: str | None = None
 
 
-class PinnedSettings:
+class PinnedSettings(BaseModel):
     """The settings of one counter that cannot change, when it was made, and which release is under way: all public.
 
     A release is noted here, without its value, before the state books it. So after a crash the time and the period are
     known of a release that the state has and that was never shown.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._known: dict[str, Any] = {}
+    model_config = ConfigDict(strict=True, extra="allow")
+
+    promise: dict[str, Any]
+    begun: int = Field(ge=0, lt=_LATEST)
+    """When the counter was made."""
+    made: bool = False
+    """Whether it has a state."""
+    under_way: BegunRelease = BegunRelease()
+    """The last release that was begun."""
+    requests: list[tuple[str, int]] = []
+    """Hashes of requests, and the numbers of their releases."""
+    secret: str = Field(default="", pattern="^([0-9a-f]{2})*$")
+    _path: Path = PrivateAttr()
+
+    @classmethod
+    def of(cls, path: Path) -> Self:
+        """What a file holds; nothing is promised without one."""
+        found = cls(promise={}, begun=0)
         if path.exists():
             try:
-                found = json.loads(path.read_bytes())
-            except (ValueError, RecursionError):
-                found = None
-            if not _is_whole(found):
+                found = cls.model_validate_json(path.read_bytes())
+            except ValidationError:
                 raise CorruptState(
                     f"{path} is damaged, which holds the promises of the counter: put it back", code="promise-damaged"
-                )
-            self._known = found
-
-    @property
-    def begun(self) -> int:
-        """When the counter was made."""
-        return int(self._known["begun"])
-
-    @property
-    def under_way(self) -> dict[str, Any] | None:
-        """The time and the period of the last release that was begun."""
-        found: dict[str, Any] | None = self._known.get("under_way")
+                ) from None
+        found._path = path
         return found
 
-    def check(self, name: str, asked: dict[str, Any]) -> None:
-        """Refuse settings that differ from the kept ones, by the names of their keys."""
-        given = self._known.get("promise", asked)
+    def check(self, state: Path, asked: dict[str, Any], listed: int = 0) -> None:
+        """Refuse settings that differ from the kept ones, and to go on without the state of a counter that has one.
+
+        A new state would have the whole budget again. `listed` is how many releases are published. A crash may leave a
+        promise without a state that was never made.
+        """
+        name, given = state.stem, self.promise or asked
         wrong = [
             f"counters.{name}.{key}: the running counter has {_said(given, key)}, and the file says {_said(asked, key)}"
             for key in sorted({*given, *asked})
@@ -75,107 +91,52 @@ class PinnedSettings:
         ]
         if wrong:
             advice = "a promise cannot change: put it back, or give the counter another name"
-            raise PinnedSettingsChanged("\n".join(f"{each}; {advice}" for each in wrong))
+            raise InvalidSettings([f"{each}; {advice}" for each in wrong])
+        if not state.exists() and (listed or self.under_way.at or self.made):
+            raise InvalidSettings([_LOST.format(name=name, state=state)])
+        if state.exists() and not self.promise:
+            missing = f"counters.{name}: {self._path} is missing, which says what {state} promised: put it back"
+            raise InvalidSettings([missing])
 
-    def check_state(self, state: Path, listed: int) -> None:
-        """Refuse to go on without the state of a counter that has one: a new state would have the whole budget again.
+    def check_list(self, name: str, listed: int, *, accept: bool = False) -> bool:
+        """Refuse a list that lacks releases which were published; the last one may have been on its way.
 
-        `listed` is how many releases are published. A crash may leave a promise without a state that was never made.
+        With `accept`, go on with it, and forget the requests for them. Returns whether it lacked any.
         """
-        if not state.exists() and (listed or self.under_way or "made" in self._known):
-            raise PinnedSettingsChanged(_LOST.format(name=state.stem, state=state))
-        if state.exists() and "promise" not in self._known:
-            raise PinnedSettingsChanged(
-                f"counters.{state.stem}: {self._path} is missing, which says what {state} promised: put it back"
-            )
-
-    def check_list(self, name: str, listed: int) -> None:
-        """Refuse a list that lacks releases which were published; the last one may have been on its way."""
-        if self._lacks(listed):
-            raise PinnedSettingsChanged(_SHORTER.format(name=name, listed=listed, number=self._begun_releases - 1))
-
-    def accept_list(self, listed: int) -> bool:
-        """Go on with a list that lacks releases, and forget the requests for them; False if it lacks none."""
-        if not self._lacks(listed):
+        begun = self.under_way.number
+        if listed >= begun - 1:
             return False
-        under_way = (self.under_way or {}) | {"number": listed + 1, "request": None}
-        self._write(self._known | {"under_way": under_way, "requests": []})
+        if not accept:
+            raise InvalidSettings([_SHORTER.format(name=name, listed=listed, number=begun - 1)])
+        under_way = self.under_way.model_copy(update={"number": listed + 1, "request": None})
+        self.write(under_way=under_way, requests=[])
         return True
-
-    def _lacks(self, listed: int) -> bool:
-        return listed < self._begun_releases - 1
-
-    @property
-    def _begun_releases(self) -> int:
-        """How many releases were begun, by the file; older files do not say."""
-        return int((self.under_way or {}).get("number", 0))
-
-    def make(self, promise: dict[str, Any], moment: int) -> None:
-        """Note the promise of a new counter."""
-        self._write({"promise": promise, "begun": moment})
-
-    def note_made(self) -> None:
-        """Note that the counter has a state from now on."""
-        if "made" not in self._known:
-            self._write(self._known | {"made": True})
 
     def note_release(self, at: str, period: dict[str, Any] | None, number: int, request: str | None = None) -> None:
         """Note that the release of this number is under way, and for which request (`request_of`)."""
-        last, requests = self.under_way or {}, self._known.get("requests", [])
-        if last.get("request") and last["number"] < number:
-            requests = [*requests, [last["request"], last["number"]]][-_MOST_REQUESTS:]
-        under_way = {"at": at, "period": period, "number": number, "request": request}
-        self._write(self._known | {"under_way": under_way, "requests": requests})
+        last, requests = self.under_way, self.requests
+        if last.request and last.number < number:
+            requests = [*requests, (last.request, last.number)][-_MOST_REQUESTS:]
+        under_way = BegunRelease(at=at, period=period, number=number, request=request)
+        self.write(under_way=under_way, requests=requests)
 
     def request_of(self, key: str) -> str:
         """The hash of a request's key, under a secret of this counter; the key itself is not kept."""
-        if "secret" not in self._known:
-            self._write(self._known | {"secret": secrets.token_hex(_OCTETS)})
-        digest = hmac.digest(bytes.fromhex(self._known["secret"]), key.encode(), "sha256")
-        return digest[:_OCTETS].hex()
+        if not self.secret:
+            self.write(secret=secrets.token_hex(_OCTETS))
+        return hmac.digest(bytes.fromhex(self.secret), key.encode(), "sha256")[:_OCTETS].hex()
 
     def release_of(self, request: str) -> int | None:
         """The number of the release that a request has spent, or was about to; None if it is not known."""
-        last = self.under_way or {}
-        known = [*self._known.get("requests", []), [last.get("request"), last.get("number")]]
-        return next((number for each, number in reversed(known) if each == request), None)
+        last = self.under_way
+        return dict([*self.requests, (last.request or "", last.number)]).get(request)
 
-    def write_again(self) -> None:
-        """Write the same once more: a disk without room for it has none for a release."""
-        self._write(self._known)
-
-    def _write(self, known: dict[str, Any]) -> None:
+    def write(self, **changed: Any) -> None:
+        """Write it with these changes, which are made if the disk takes them."""
+        known = self.model_copy(update=changed).model_dump(exclude_unset=True)
         replace_file(self._path, json.dumps(known).encode())
-        self._known = known
-
-
-def _is_whole(found: Any) -> bool:
-    """Whether a file has the keys that are read from it."""
-    return (
-        isinstance(found, dict)
-        and isinstance(found.get("promise"), dict)
-        and isinstance(found.get("begun"), int)
-        and 0 <= found["begun"] < _LATEST
-        and _is_release(found.get("under_way", {}))
-        and isinstance(found.get("requests", []), list)
-        and all(_is_request(each) for each in found.get("requests", []))
-        and re.fullmatch("([0-9a-f]{2})*", str(found.get("secret", ""))) is not None
-    )
-
-
-def _is_release(found: Any) -> bool:
-    """Whether a release that is under way has a time, a period and a number, as far as older files say them."""
-    return (
-        isinstance(found, dict)
-        and isinstance(found.get("at", ""), str)
-        and isinstance(found.get("period"), dict | None)
-        and isinstance(found.get("number", 0), int)
-        and isinstance(found.get("request"), str | None)
-    )
-
-
-def _is_request(found: Any) -> bool:
-    return isinstance(found, list) and [type(each) for each in found] == [str, int]
+        for key, value in changed.items():
+            setattr(self, key, value)
 
 
 def _said(promise: dict[str, Any], key: str) -> str:
@@ -196,7 +157,8 @@ class ReleaseLog:
     def __init__(self, path: Path, *, mend: bool = True) -> None:
         self._path = path
         self._ends: list[int] = []  # where each line ends
-        self._listeners: list[Callable[[Record], None]] = []
+        self.listeners: list[Callable[[], object]] = []
+        """Are called after each release, in the thread that publishes it."""
         self.last: Record | None = None
         """The last release; None before the first."""
         if path.is_symlink() or path.exists():
@@ -205,19 +167,17 @@ class ReleaseLog:
                 for line in file:
                     if not line.endswith(b"\n"):
                         break
-                    self._note(line, self._checked(line))
+                    try:
+                        record = json.loads(line)
+                        is_whole = record["id"] == len(self) + 1 and {"at", "period", "release"} <= set(record)
+                    except (ValueError, RecursionError, TypeError, KeyError):
+                        is_whole = False
+                    if not is_whole:
+                        told = f"{path}: line {len(self) + 1} is damaged; mend it"
+                        raise CorruptState(told, code="release-log-damaged")
+                    self._note(line, record)
                 if mend:
                     file.truncate(self._size)
-
-    def _checked(self, line: bytes) -> Record:
-        try:
-            record = json.loads(line)
-            if record["id"] == len(self) + 1 and {"at", "period", "release"} <= set(record):
-                found: Record = record
-                return found
-        except (ValueError, RecursionError, TypeError, KeyError):
-            pass
-        raise CorruptState(f"{self._path}: line {len(self) + 1} is damaged; mend it", code="release-log-damaged")
 
     def _note(self, line: bytes, record: Record) -> None:
         self._ends.append(self._size + len(line))
@@ -248,29 +208,19 @@ class ReleaseLog:
         finally:
             os.close(handle)
 
-    def listen(self, listener: Callable[[Record], None]) -> None:
-        """Call a function with each release that is published from now on, in the thread that publishes it."""
-        self._listeners.append(listener)
-
     def publish(self, record: Record) -> None:
         """Write a release to the file."""
         line = (json.dumps(record, separators=(",", ":")) + "\n").encode()
         handle = open_own(self._path, os.O_WRONLY | os.O_CREAT, beside=False)
         try:
-            try:
-                write_all(handle, memoryview(line), self._size)
-                os.fsync(handle)
-            except OSError:
-                os.ftruncate(handle, self._size)
-                raise
+            write_all(handle, memoryview(line), self._size)
+            os.fsync(handle)
+        except OSError:
+            os.ftruncate(handle, self._size)
+            raise
         finally:
             os.close(handle)
         self._note(line, record)
-
-    def tell(self, record: Record) -> None:
-        """Call the listeners."""
-        for listener in self._listeners:
-            listener(record)
 
 
 def record_of(number: int, released: AnyRelease, at: str, period: dict[str, Any] | None) -> Record:

@@ -10,7 +10,8 @@ import ssl
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from types import FrameType
@@ -22,13 +23,13 @@ from panprivacy.brokers.settings import broker_of
 from panprivacy.errors import CorruptState, PanPrivacyError
 from panprivacy.memory.hardening import Hardening
 from panprivacy.periods import length_of
-from panprivacy.serve.config import CounterSettings, Limits, ServiceSettings, Settings
+from panprivacy.serve.config import CounterSettings, ServiceSettings, Settings
 from panprivacy.serve.counter import Counter, check_files
 from panprivacy.serve.http import AppContext, make_app
 from panprivacy.serve.http.connections import Listener, protocol_for
 from panprivacy.serve.logs import libraries_unquoted, log
-from panprivacy.serve.memory import available, chosen_limit, least_memory, resident
-from panprivacy.serve.records import PinnedSettings, PinnedSettingsChanged
+from panprivacy.serve.memory import chosen_limit
+from panprivacy.serve.records import PinnedSettings
 from panprivacy.serve.service import Service, check_folder, check_history
 from panprivacy.settings import InvalidSettings
 from panprivacy.state import StateFile
@@ -60,35 +61,26 @@ def run(
     check_history(settings)
     check(settings)
     with libraries_unquoted():
-        _run(settings, hardening, ready, reread)
-
-
-def _run(
-    settings: Settings,
-    hardening: Hardening | None,
-    ready: Callable[[str], None],
-    reread: Callable[[], Settings] | None,
-) -> None:
-    os.environ["RUST_BACKTRACE"] = "0"  # a backtrace takes Polars long
-    sys.setswitchinterval(_TURN)
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: None)  # uvicorn handles them first, and raises them again when it is done
-    for number in _signals("SIGQUIT", "SIGPWR"):
-        signal.signal(number, lambda *_: os.kill(os.getpid(), signal.SIGTERM))
-    for meaningless in signal.valid_signals() - _signals(*_ORDERLY, *_FAULTS, *_OTHERS_HANDLE):
-        signal.signal(meaningless, signal.SIG_IGN)  # they mean nothing here, and would end the process at once
-    if reread is not None:
-        signal.signal(signal.SIGHUP, lambda *_: None)  # until the event loop handles it
-    log("starting", counters=[counter.name for counter in settings.counters])
-    for measure in hardening.missing if hardening is not None else ():
-        log("a measure is not in force", level="warning", measure=measure.name, note=measure.note)
-    load_readers()
-    most = _connections_for(settings)
-    with Listener(_listening(settings.service), most) as opened, Service(settings) as service:
-        context = AppContext(service, hardening, _check_memory(settings.limits))
-        _Server(_configured(context), context, ready, reread).run([opened])
-        log("stopping")
-    log("stopped")
+        os.environ["RUST_BACKTRACE"] = "0"  # a backtrace takes Polars long
+        sys.setswitchinterval(_TURN)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: None)  # uvicorn handles them first, and raises them again when it is done
+        for number in _signals("SIGQUIT", "SIGPWR"):
+            signal.signal(number, lambda *_: os.kill(os.getpid(), signal.SIGTERM))
+        for meaningless in signal.valid_signals() - _signals(*_ORDERLY, *_FAULTS, *_OTHERS_HANDLE):
+            signal.signal(meaningless, signal.SIG_IGN)  # they mean nothing here, and would end the process at once
+        if reread is not None:
+            signal.signal(signal.SIGHUP, lambda *_: None)  # until the event loop handles it
+        log("starting", counters=[counter.name for counter in settings.counters])
+        for measure in hardening.missing if hardening is not None else ():
+            log("a measure is not in force", level="warning", measure=measure.name, note=measure.note)
+        load_readers()
+        most = _connections_for(settings)
+        with Listener(_listening(settings.service), most) as opened, Service(settings) as service:
+            context = AppContext(service, hardening, chosen_limit(settings.limits))
+            _Server(context, ready, reread).run([opened])
+            log("stopping")
+        log("stopped")
 
 
 def _signals(*names: str) -> set[signal.Signals]:
@@ -105,17 +97,19 @@ def load_readers() -> None:
 def check_all(settings: Settings) -> None:
     """Refuse what would keep the service from starting, states and sources that cannot be read included."""
     check_history(settings)
-    check(settings)
     check_folder(settings.folder)
-    _check_memory(settings.limits)
+    chosen_limit(settings.limits)
     problems = _unwritable(settings)
     if not _is_running(settings):
-        problems += _taken_port(settings.service)
+        try:
+            _listening(settings.service).close()
+        except InvalidSettings as error:
+            problems += error.problems
     for counter in settings.counters:
         try:
             check_files(counter, settings.folder, length_of(settings.service.longest_stop))
-        except PinnedSettingsChanged as error:
-            problems += str(error).splitlines()
+        except InvalidSettings as error:
+            problems += error.problems
         except (PanPrivacyError, OSError, ValueError) as error:
             problems.append(f"counters.{counter.name}: {error}")
     problems += _unreadable(settings)
@@ -125,19 +119,17 @@ def check_all(settings: Settings) -> None:
 
 def _unreadable(settings: Settings) -> list[str]:
     """Problems with brokers: each source is asked whether it is there, and nothing is read of it."""
-    counters = [each for each in settings.counters if each.source is not None and not each.table.retired]
-    with ThreadPoolExecutor(max(len(counters), 1)) as threads:
-        found = threads.map(_problem_of_source, counters)
-        return [f"counters.{each.name}.source: {why}" for each, why in zip(counters, found, strict=True) if why]
 
+    def problems_of(counter: CounterSettings) -> list[str]:
+        if counter.source is not None and not counter.table.retired:
+            try:
+                broker_of(counter.source, counter.name).check()
+            except PanPrivacyError as error:
+                return [f"counters.{counter.name}.source: {error}"]
+        return []
 
-def _problem_of_source(counter: CounterSettings) -> str | None:
-    assert counter.source is not None
-    try:
-        broker_of(counter.source, counter.name).check()
-    except PanPrivacyError as error:
-        return str(error)
-    return None
+    with ThreadPoolExecutor(max(len(settings.counters), 1)) as threads:
+        return [each for found in threads.map(problems_of, settings.counters) for each in found]
 
 
 def _unwritable(settings: Settings) -> list[str]:
@@ -166,30 +158,19 @@ def _is_running(settings: Settings) -> bool:
     return False
 
 
-def _taken_port(settings: ServiceSettings) -> list[str]:
-    try:
-        _listening(settings).close()
-    except InvalidSettings as error:
-        return list(error.problems)
-    return []
-
-
 def check(settings: Settings) -> None:
     """Refuse settings that would change what running counters promise, start nothing."""
     problems: list[str] = []
     for counter in settings.counters:
+        state = settings.folder / f"{counter.name}.pp"
+        if settings.initialize and not state.exists():
+            continue
         try:
-            folder = settings.folder
-            promise = PinnedSettings(folder / f"{counter.name}.json")
-            state = folder / f"{counter.name}.pp"
-            if settings.initialize and not state.exists():
-                continue
-            promise.check(counter.name, counter.pinned)
-            promise.check_state(state, listed=0)
+            PinnedSettings.of(state.with_suffix(".json")).check(state, counter.pinned)
         except CorruptState:
             pass  # the others are served without this counter
-        except PinnedSettingsChanged as error:
-            problems += str(error).splitlines()
+        except InvalidSettings as error:
+            problems += error.problems
     if problems:
         raise InvalidSettings(problems)
 
@@ -205,18 +186,6 @@ def _listening(settings: ServiceSettings) -> socket.socket:
     with suppress(OSError, AttributeError):  # of Linux and macOS; connections have it from here
         opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _UNSENT)
     return opened
-
-
-def _check_memory(limits: Limits) -> int:
-    """The limit of memory; a limit that the process could not stay below is refused."""
-    least = least_memory(limits.body, limits.waiting, resident())
-    most = chosen_limit(limits.memory, least)
-    if most < least:
-        said = f"limits.memory: must be at least {least:,} bytes with this limits.body and limits.waiting; lower these"
-        raise InvalidSettings([said])
-    if most > available():
-        log("there is less memory than bodies may take: lower limits.body and limits.waiting", level="warning")
-    return most
 
 
 def _connections_for(settings: Settings) -> int:
@@ -237,10 +206,7 @@ def _connections_for(settings: Settings) -> int:
 
 
 def _configured(context: AppContext) -> uvicorn.Config:
-    settings = context.settings
-    tls: dict[str, Any] = (
-        {"ssl_certfile": settings.tls.certificate, "ssl_keyfile": settings.tls.key} if settings.tls else {}
-    )
+    tls = context.settings.tls
     return uvicorn.Config(
         make_app(context),
         loop="asyncio",  # frees each piece that it has read; uvloop keeps a buffer that cannot be wiped
@@ -252,44 +218,28 @@ def _configured(context: AppContext) -> uvicorn.Config:
         server_header=False,
         proxy_headers=False,
         timeout_graceful_shutdown=_PATIENCE,
-        **tls,
+        ssl_certfile=tls.certificate if tls else None,
+        ssl_keyfile=tls.key if tls else None,
     )
-
-
-@contextmanager
-def _handshakes_within(seconds: float) -> Iterator[None]:
-    """Give peers of servers that are made in this block so long to agree on TLS; otherwise it is a minute."""
-    loop: Any = asyncio.get_running_loop()
-    loop.create_server = partial(_create_server, loop.create_server, seconds)
-    try:
-        yield
-    finally:
-        del loop.create_server
-
-
-async def _create_server(create: Callable[..., Any], seconds: float, *given: Any, **named: Any) -> Any:
-    timeout = {} if named.get("ssl") is None else {"ssl_handshake_timeout": seconds}
-    return await create(*given, **named, **timeout)
 
 
 class _Server(uvicorn.Server):
     def __init__(
-        self,
-        config: uvicorn.Config,
-        context: AppContext,
-        ready: Callable[[str], None],
-        reread: Callable[[], Settings] | None,
+        self, context: AppContext, ready: Callable[[str], None], reread: Callable[[], Settings] | None
     ) -> None:
-        super().__init__(config)
-        self._reread = reread
+        super().__init__(_configured(context))
+        self._context, self._ready, self._reread = context, ready, reread
         self._reloading: set[asyncio.Task[bool]] = set()
-        self._context = context
-        self._ready = ready
         self._watching: asyncio.Task[None] | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        with _handshakes_within(self._context.limits.seconds):
+        loop: Any = asyncio.get_running_loop()
+        if self.config.is_ssl:  # otherwise asyncio gives peers a minute to agree on TLS
+            loop.create_server = partial(loop.create_server, ssl_handshake_timeout=self._context.limits.seconds)
+        try:
             await super().startup(sockets)
+        finally:
+            vars(loop).pop("create_server", None)
         if self.started and sockets:
             port = sockets[0].getsockname()[1]
             log("started")
@@ -297,23 +247,14 @@ class _Server(uvicorn.Server):
             notify_systemd("READY=1")
             self._watching = asyncio.create_task(keep_alive(self._context.service.is_alive))
             if self._reread is not None:
-                self._reload_on_signal(self._reread)
+                reloader = Reloader(self._context, self._reread, self.config.ssl)
+                loop.add_signal_handler(signal.SIGHUP, self._reload, reloader)
             self._ready(self._context.settings.address.replace(":0/", f":{port}/"))
 
-    def _reload_on_signal(self, reread: Callable[[], Settings]) -> None:
-        def read() -> Settings:
-            settings = reread()
-            check(settings)
-            return settings
-
-        reloader, loop = Reloader(self._context, read, self.config.ssl), asyncio.get_running_loop()
-
-        def reload() -> None:
-            task = loop.create_task(reloader.reload())
-            self._reloading.add(task)
-            task.add_done_callback(self._reloading.discard)
-
-        loop.add_signal_handler(signal.SIGHUP, reload)
+    def _reload(self, reloader: "Reloader") -> None:
+        task = asyncio.get_running_loop().create_task(reloader.reload())
+        self._reloading.add(task)
+        task.add_done_callback(self._reloading.discard)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         super().handle_exit(sig, frame)
@@ -361,7 +302,7 @@ async def keep_alive(is_alive: Callable[[], bool]) -> None:
 class Reloader:
     """Takes over what a file says now, where a running service can; otherwise it goes on as before.
 
-    `read` reads and checks the file. `certificates` is what encrypts new connections; None without TLS.
+    `read` reads the file. `certificates` is what encrypts new connections; None without TLS.
     """
 
     def __init__(
@@ -375,33 +316,28 @@ class Reloader:
         async with self._one_at_a_time:
             try:
                 settings, opened = await asyncio.to_thread(self._prepare)
-            except InvalidSettings as error:
-                self._refuse("; ".join(error.problems))
             except (PanPrivacyError, OSError, ValueError) as error:
-                self._refuse(str(error))
-            else:
-                self._take_over(settings, opened)
-                log("reloaded", counters=[counter.name for counter in opened])
-                return True
-            return False
-
-    @staticmethod
-    def _refuse(cause: str) -> None:
-        log("the file is not reloaded: all goes on as before", level="error", cause=cause)
+                cause = "; ".join(str(error).splitlines())
+                log("the file is not reloaded: all goes on as before", level="error", cause=cause)
+                return False
+            self._take_over(settings, opened)
+            log("reloaded", counters=[counter.name for counter in opened])
+            return True
 
     def _prepare(self) -> tuple[Settings, list[Counter]]:
         """What the file says, and its new counters: opened, and not served yet."""
         service, settings = self._context.service, self._read()
+        check(settings)
         problems = list(_unreloadable(service.settings, settings))
         if problems:
             raise InvalidSettings(problems)
-        opened = service.open_new(settings.counters)
+        opened = service.open(settings.counters)
         try:
             if self._certificates is not None and settings.service.tls is not None:
                 self._certificates.load_cert_chain(settings.service.tls.certificate, settings.service.tls.key)
         except OSError:
             for counter in opened:
-                counter.discard()
+                counter.close()
             raise
         return settings, opened
 
@@ -414,7 +350,7 @@ class Reloader:
             if each.name in service.counters:
                 service.counters[each.name].settings = each
         for counter in opened:
-            self._context.adopt(counter)
+            self._context.notifier.add(counter)
             service.adopt(counter)
         service.settings = settings
 
@@ -435,6 +371,6 @@ def _unreloadable(old: Settings, new: Settings) -> Iterator[str]:
             yield f"counters.{each.name}: {restart}, except for its title"
 
 
-def _untitled(settings: CounterSettings) -> tuple[object, ...]:
-    table = settings.table.model_copy(update={"title": ""})
-    return table, settings.universe, settings.columns, settings.plan, settings.source
+def _untitled(settings: CounterSettings) -> CounterSettings:
+    """Without what may change, and without its users, whom the table names."""
+    return replace(settings, table=settings.table.model_copy(update={"title": ""}), universe=None)

@@ -2,10 +2,11 @@
 
 from collections.abc import Iterable
 from contextlib import ExitStack
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Literal, Self
+
+from pydantic import BaseModel, ConfigDict
 
 from panprivacy.brokers.consumer import Source
 from panprivacy.brokers.settings import consumer_of
@@ -16,14 +17,32 @@ from panprivacy.serve.config import CounterSettings, Settings
 from panprivacy.serve.counter import Counter
 from panprivacy.serve.logs import log
 from panprivacy.serve.memory import ReadingShare
-from panprivacy.serve.records import PinnedSettingsChanged
 from panprivacy.settings import InvalidSettings
 
-_OWNER_ONLY = 0o700
 _NO_HISTORY = (
     "service.folder: {folder} has no counters. If this is the first start, say --initialize, once. If not, the volume "
     "is lost or not mounted: new counters would have their whole budgets again, for the same people"
 )
+
+
+class ReadyState(BaseModel):
+    """Whether a counter or a source does what it should, and why not."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    state: Literal["ready", "failing", "damaged", "unreachable", "stopped"]
+    reason: str | None
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it does."""
+        return self.state == "ready"
+
+
+class SourceState(ReadyState):
+    """Whether a source works, why not, and how many messages wait at its broker: 0, 1,000, 10,000 and so on."""
+
+    lag: int | None
 
 
 class Service:
@@ -43,114 +62,97 @@ class Service:
         self._reading = ReadingShare(settings.limits.body)
 
     def __enter__(self) -> Self:
-        self._make_sources()
         folder = self.settings.folder
-        folder.mkdir(mode=_OWNER_ONLY, parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         check_folder(folder)
+        self.sources.update(self.settings.sources)
         try:
-            self._open_counters()
+            for counter in self.open(self.settings.counters, initialize=self.settings.initialize):
+                self.adopt(counter)
         except BaseException:
-            self._start()  # a counter is closed by its own thread
             self._open.close()
             raise
-        self._start()
-        for name in self.counters:
-            self._start_source(name)
+        for name in self.damaged:
+            self.sources.pop(name, None)
+            log("a file of it is damaged: the counter is not served", level="error", counter=name)
         for kept in sorted(folder.glob("*.pp")):
             if kept.stem not in self.counters:
                 log("kept, and not served", counter=kept.stem)
         return self
 
-    def _make_sources(self) -> None:
-        self.sources.update(self.settings.sources)
-        for settings in self.settings.counters:
-            self._make_source(settings)
+    def open(self, counters: Iterable[CounterSettings], *, initialize: bool = False) -> list[Counter]:
+        """Open these counters, except those already served: all, or none, and without damaged ones.
 
-    def _make_source(self, settings: CounterSettings) -> None:
-        if settings.source is not None and not settings.table.retired:
-            tell = partial(_log_source, settings.name)
-            self.sources[settings.name] = consumer_of(settings.source, settings.name, settings.columns, tell)
-
-    def _start_source(self, name: str) -> None:
-        if name in self.sources:
-            self.sources[name].start(self.counters[name].take)
-            self._open.callback(self.sources[name].close)  # before its counter, which is opened earlier
-
-    def _open_counters(self) -> None:
-        broken: list[str] = []
-        for settings in self.settings.counters:
-            try:
-                counter = self._opened(settings, initialize=self.settings.initialize)
-            except PinnedSettingsChanged as error:
-                broken += str(error).splitlines()
-                continue
-            except CorruptState as error:
-                self.damaged[settings.name] = str(error)
-                continue
-            except (PanPrivacyError, OSError, ValueError) as error:
-                broken.append(f"counters.{settings.name}: {error}")
-                continue
-            self._open.callback(counter.close)
-            self.counters[settings.name] = counter
-        if not self.counters:
-            broken += [f"counters.{name}: {reason}" for name, reason in self.damaged.items()]
-        if broken:
-            raise InvalidSettings(broken)
-        for name in self.damaged:
-            self.sources.pop(name, None)
-            log("a file of it is damaged: the counter is not served", level="error", counter=name)
-
-    def _opened(self, settings: CounterSettings, *, initialize: bool = False) -> Counter:
-        longest_stop = None if self.settings.accept_clock else length_of(self.settings.service.longest_stop)
-        folder, reading = self.settings.folder, self._reading
-        return Counter(settings, folder, reading, initialize=initialize, longest_stop=longest_stop)
-
-    def open_new(self, counters: Iterable[CounterSettings]) -> list[Counter]:
-        """Open these counters, except those already served: all, or none. A counter that is still damaged stays so."""
+        While a service runs, a counter that is found damaged for the first time is refused, too.
+        """
+        service, broken, damaged = self.settings.service, list[str](), dict[str, str]()
         opened: list[Counter] = []
-        try:
+        with ExitStack() as undone:
             for settings in counters:
                 if settings.name in self.counters:
                     continue
                 try:
-                    opened.append(self._opened(settings))
-                except CorruptState:
-                    if settings.name not in self.damaged:
-                        raise
-        except BaseException:
-            for counter in opened:
-                counter.discard()
-            raise
+                    counter = Counter(
+                        settings,
+                        self.settings.folder,
+                        self._reading,
+                        initialize=initialize,
+                        longest_stop=None if self.settings.accept_clock else length_of(service.longest_stop),
+                        count_events=service.count_events,
+                    )
+                except InvalidSettings as error:
+                    broken += error.problems
+                except CorruptState as error:
+                    damaged[settings.name] = str(error)
+                except (PanPrivacyError, OSError, ValueError) as error:
+                    broken.append(f"counters.{settings.name}: {error}")
+                else:
+                    undone.callback(counter.close)
+                    opened.append(counter)
+            if self.counters or not opened:
+                broken += [f"counters.{name}: {why}" for name, why in damaged.items() if name not in self.damaged]
+            if broken:
+                raise InvalidSettings(broken)
+            undone.pop_all()
+        self.damaged |= damaged
         return opened
 
     def adopt(self, counter: Counter) -> None:
-        """Serve a counter that `open_new` has opened."""
-        self.damaged.pop(counter.name, None)
-        self.counters[counter.name] = counter
+        """Serve a counter that `open` has opened."""
+        name, settings = counter.name, counter.settings
+        self.damaged.pop(name, None)
+        self.counters[name] = counter
         self._open.callback(counter.close)
         counter.start()
-        self._make_source(counter.settings)
-        self._start_source(counter.name)
-
-    def _start(self) -> None:
-        for counter in self.counters.values():
-            counter.start()
+        if settings.source is not None and not settings.table.retired:
+            self.sources[name] = consumer_of(settings.source, name, settings.columns, partial(_log_source, name))
+        if name in self.sources:
+            self.sources[name].start(counter.take)
+            self._open.callback(self.sources[name].close)  # before its counter, which is opened earlier
 
     def __exit__(self, *_: object) -> None:
         self._open.close()
 
     @property
-    def states(self) -> "dict[str, dict[str, State]]":
+    def states(self) -> dict[str, dict[str, ReadyState]]:
         """Whether each counter and each source does what it should, by name, and why not."""
-        counters = {name: State("damaged", reason) for name, reason in self.damaged.items()}
+        counters = {name: ReadyState(state="damaged", reason=reason) for name, reason in self.damaged.items()}
         for name, counter in self.counters.items():
             trouble = counter.trouble
-            counters[name] = State("ready") if trouble is None else State("failing", trouble)
-        return {"counters": counters, "sources": {name: _state_of(each) for name, each in self.sources.items()}}
+            counters[name] = ReadyState(state="ready" if trouble is None else "failing", reason=trouble)
+        sources: dict[str, ReadyState] = {}
+        for name, source in self.sources.items():
+            trouble = source.trouble if source.stopped is None else source.stopped
+            sources[name] = SourceState(
+                state="ready" if trouble is None else "stopped" if source.stopped is not None else "unreachable",
+                reason=trouble,
+                lag=source.lag if trouble is None else None,
+            )
+        return {"counters": counters, "sources": sources}
 
     def is_alive(self) -> bool:
         """Whether the threads of all counters run."""
-        return all(counter.is_alive for counter in self.counters.values())
+        return all(counter.worker.is_alive for counter in self.counters.values())
 
     def counter(self, name: str) -> Counter:
         """The counter of that name."""
@@ -159,34 +161,6 @@ class Service:
         if name not in self.counters:
             raise Refused(ProblemType.not_found)
         return self.counters[name]
-
-
-@dataclass(frozen=True)
-class State:
-    """Whether a counter or a source does what it should."""
-
-    state: Literal["ready", "failing", "damaged", "unreachable", "stopped"]
-    reason: str | None = None
-
-    @property
-    def is_ready(self) -> bool:
-        """Whether it does."""
-        return self.state == "ready"
-
-
-@dataclass(frozen=True)
-class SourceState(State):
-    """The same of a source, and how many messages wait at its broker, in powers of ten."""
-
-    lag: int | None = None
-
-
-def _state_of(source: Source) -> SourceState:
-    if source.stopped is not None:
-        return SourceState("stopped", source.stopped)
-    if source.trouble is not None:
-        return SourceState("unreachable", source.trouble)
-    return SourceState("ready", lag=source.lag)
 
 
 def check_folder(folder: Path) -> None:

@@ -8,9 +8,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import sha256
 from hmac import compare_digest
-from typing import Any
+from typing import Any, Literal, get_args
 
-ROLES = ("feed", "read", "release", "metrics", "admin")
+Role = Literal["feed", "read", "release", "metrics", "admin"]
+ROLES: tuple[str, ...] = get_args(Role)
 """Send events; read releases; spend releases; read metrics and the list of what is not ready; all of it."""
 
 _SCHEME = "sha256:"

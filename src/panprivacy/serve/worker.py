@@ -6,18 +6,20 @@ nothing yet, short jobs of other senders are let in between.
 
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from heapq import heappop, heappush
 from itertools import count
 from typing import Any
 
 from panprivacy.errors import PanPrivacyError
+from panprivacy.folder.batches import Combiner
 from panprivacy.ingest.batch import ProblemType, Refused, drop_frames
 from panprivacy.memory.intrinsics import wipe_stack
-from panprivacy.serve.logs import log
+from panprivacy.serve.logs import cause_of, log
 from panprivacy.state import StateFile
 from panprivacy.universe import Universe
 
@@ -29,7 +31,7 @@ class KeptEstimator:
     """An estimator in a state file that this process holds.
 
     A change that cannot be written did not happen: the estimator goes back to what the file has, so that there is one
-    version of the bits, and the sender of the batch sends it again. `saved` and `lost` are told what became of changes.
+    version of the bits, and the sender of the batch sends it again.
     """
 
     def __init__(self, file: StateFile, universe: Universe | None) -> None:
@@ -44,12 +46,10 @@ class KeptEstimator:
         """Whether the file lacks a change."""
         self.failing = False
         """Whether the last write failed."""
-        self.combined: Callable[[Any], None] = lambda _: None
-        """Brings what waits for the next write to the bits."""
-        self.dropped: Callable[[], None] = lambda: None
-        """Forgets what waits for the next write."""
-        self.saved: Callable[[], None] = lambda: None
-        self.lost: Callable[[Refused], None] = lambda _: None
+        self.combiner = Combiner()
+        """Holds sets of slots until the next write."""
+        self.waiting: list[tuple[Future[Any], Any]] = []
+        """Futures of jobs that are done and not on disk yet, with their results."""
 
     def open(self, make: Callable[[], Any]) -> None:
         """Load the estimator, or make one and write it if there is no file."""
@@ -68,6 +68,11 @@ class KeptEstimator:
                 raise Refused(ProblemType.disk, retry=_PAUSE) from None
         return self._est
 
+    def combined(self) -> Any:
+        """The estimator with the sets of slots that came so far: what came first counts first."""
+        self.combiner.redraw(self.est)
+        return self.est
+
     def check_free(self) -> None:
         """Refuse changes shortly after a write has failed."""
         if time.monotonic() < self._free:
@@ -75,50 +80,51 @@ class KeptEstimator:
 
     def save(self) -> None:
         """Write the state; when this returns, all changes are on disk."""
+        est = self.est
         try:
-            self.combined(self._est)
+            self.combiner.redraw(est)
         except BaseException:
-            self.go_back()
+            self.go_back(Refused(ProblemType.broken))
             raise
         try:
-            self._est.save(self._file)
+            est.save(self._file)
         except (PanPrivacyError, OSError):
             if not self.failing:
                 log("the disk does not take the state", level="error", counter=self._file.path.stem)
             self.failing, self._free = True, time.monotonic() + _PAUSE
-            self._go_back()
+            del est  # before it is read again
             refused = Refused(ProblemType.disk, retry=_PAUSE)
-            self.lost(refused)
+            self.go_back(refused)
             raise refused from None
         if self.failing:
             log("the disk takes the state again", counter=self._file.path.stem)
         self.changed = self.failing = False
-        self.saved()
-
-    def try_again(self) -> None:
-        """Write the state as it is, after a write has failed."""
-        self.est  # noqa: B018 - read, if the last attempt to read it failed
-        self.save()
+        self.confirm()
 
     def save_if_changed(self) -> None:
         """Write the state if the file lacks a change."""
         if self.changed:
             self.save()
 
-    def go_back(self) -> None:
-        """Undo all that is not on disk, after a job broke off half-way."""
-        self._go_back()
-        self.lost(Refused(ProblemType.broken))
+    def confirm(self) -> None:
+        """Give the jobs that wait their results."""
+        waiting, self.waiting = self.waiting, []
+        for done, result in waiting:
+            done.set_result(result)
 
-    def _go_back(self) -> None:
+    def go_back(self, refused: Refused) -> None:
+        """Undo all that is not on disk, and refuse the jobs that wait."""
         self.changed = False
-        self.dropped()
+        self.combiner.wipe()
         est, self._est = self._est, None
         if hasattr(est, "end"):
             est.end("its last change is not on disk, and was undone")
         del est  # before the file is read: there is one version of the bits in memory
         with suppress(Refused):
             self.est  # noqa: B018 - read now, if the disk lets us
+        waiting, self.waiting = self.waiting, []
+        for done, _ in waiting:
+            done.set_exception(refused)
 
     def close(self) -> None:
         """Unlock the file."""
@@ -170,39 +176,30 @@ class FairQueue:
     def __len__(self) -> int:
         return sum(len(line.jobs) for line in self._lines.values())
 
-    @property
-    def senders(self) -> int:
-        """How many senders are remembered."""
-        return len(self._lines)
-
     def push(self, job: Job, sender: bytes, size: int) -> None:
         """Add a job of a sender."""
         line = self._lines.setdefault(sender, _Line(self._least))
         line.used = max(line.used, self._least)
         heappush(line.jobs, (line.served + size, next(self._number), job))
 
-    @property
-    def next_sender(self) -> bytes | None:
-        """Whose job is next; None if there is none."""
-        lines = [(name, line) for name, line in self._lines.items() if line.jobs]
-        return min(lines, key=_used)[0] if lines else None
+    def next_sender(self, instead_of: bytes | None = None) -> bytes | None:
+        """Whose job is next; None if there is none.
 
-    def pop(self) -> tuple[Job, bytes]:
-        """The next job, and its sender, who is to be charged for it."""
-        return self._pop((name, line) for name, line in self._lines.items() if line.jobs)
+        With `instead_of`, a sender whose job is under way: another one that has had no more time, and has a short job.
+        """
+        lines = {name: line for name, line in self._lines.items() if line.jobs}
+        if instead_of is not None:
+            most = self._lines[instead_of].used if instead_of in self._lines else self._least
+            lines.pop(instead_of, None)
+            lines = {name: line for name, line in lines.items() if line.used <= most and line.jobs[0][2].is_short}
+        return min(lines, key=lambda name: lines[name].used, default=None)
 
-    def pop_instead_of(self, sender: bytes) -> tuple[Job, bytes] | None:
-        """A short job of another sender that has had no more time than this one, whose job is under way."""
-        most = self._lines[sender].used if sender in self._lines else self._least
-        lines = [
-            (name, line)
-            for name, line in self._lines.items()
-            if name != sender and line.used <= most and line.jobs and line.jobs[0][2].is_short
-        ]
-        return self._pop(lines) if lines else None
-
-    def _pop(self, lines: Iterable[tuple[bytes, _Line]]) -> tuple[Job, bytes]:
-        sender, line = min(lines, key=_used)
+    def pop(self, instead_of: bytes | None = None) -> tuple[Job, bytes] | None:
+        """The job of `next_sender`, and the sender, who is to be charged for it; None if there is none."""
+        sender = self.next_sender(instead_of)
+        if sender is None:
+            return None
+        line = self._lines[sender]
         self._least = line.used
         line.served, _, job = heappop(line.jobs)
         return job, sender
@@ -216,19 +213,6 @@ class FairQueue:
             self._lines.clear()
 
 
-def _used(line: tuple[bytes, _Line]) -> float:
-    return line[1].used
-
-
-@dataclass
-class _Turn:
-    """The job that is under way: whose it is, and since when its time is not charged."""
-
-    sender: bytes
-    since: float
-    gives_way: bool
-
-
 class Worker:
     """Group commit: while one group of jobs is written, the next one gathers.
 
@@ -238,23 +222,16 @@ class Worker:
     """
 
     def __init__(
-        self,
-        name: str,
-        kept: KeptEstimator,
-        tick: Callable[[], None],
-        due: Callable[[], float | None],
-        broken: Callable[[BaseException], None],
+        self, name: str, kept: KeptEstimator, tick: Callable[[], None], due: Callable[[], float | None]
     ) -> None:
-        self._kept = kept
-        self._tick, self._due, self._broken = tick, due, broken
+        self._name, self._kept, self._tick, self._due = name, kept, tick, due
         self._jobs = FairQueue()
         self._ready = threading.Condition()
         self._closing = False
-        self._turn: _Turn | None = None
+        self._gives_way: bytes | None = None  # the sender of the job that is under way, if it may give way to others
+        self._since = 0.0  # since when its time is not charged
         self._writing = 0.0  # seconds that the last write took
         self._served: set[bytes] = set()  # senders whose jobs are in this group
-        self._waiting: list[tuple[Job, Any]] = []  # done, and not on disk yet
-        kept.saved, kept.lost = self._confirm, self._refuse
         self._thread = threading.Thread(target=self._run, name=f"counter {name}", daemon=True)
 
     def start(self) -> None:
@@ -290,7 +267,8 @@ class Worker:
         with self._ready:
             self._closing = True
             self._ready.notify()
-        self._thread.join()
+        if self._thread.ident is not None:
+            self._thread.join()
 
     def _run(self) -> None:
         while self._wait():
@@ -298,7 +276,7 @@ class Worker:
             began = time.monotonic()
             self._guarded(self._kept.save_if_changed)
             self._writing = time.monotonic() - began
-            self._confirm()
+            self._kept.confirm()
             wipe_stack()
 
     def _wait(self) -> bool:
@@ -318,29 +296,23 @@ class Worker:
         self._served.clear()
         while self._do_next():
             waiting, spent = waiting - 1, time.monotonic() - began
-            if spent > _GROUP or (spent > self._writing and (waiting <= 0 or self._others_wait())):
+            with self._ready:
+                others_wait = spent > self._writing and not self._served <= {self._jobs.next_sender()}
+            if others_wait or spent > _GROUP or (spent > self._writing and waiting <= 0):
                 break
 
-    def _others_wait(self) -> bool:
-        """Whether a sender waits for the write, and the next job is of another one."""
-        with self._ready:
-            return not self._served <= {self._jobs.next_sender}
-
     def _do_next(self, instead_of: bytes | None = None) -> bool:
-        """Do a job that waits, or one that `pop_instead_of` has; False if there is none."""
+        """Do the next job, `instead_of` as in `FairQueue.next_sender`; False if there is none."""
         self._guarded(self._tick)  # before the job: what came after the end of a period belongs to the next
         with self._ready:
-            if instead_of is not None:
-                found = self._jobs.pop_instead_of(instead_of)
-            else:
-                found = self._jobs.pop() if self._jobs else None
+            found = self._jobs.pop(instead_of)
         if found is None:
             return False
-        self._served.add(found[1])
-        before, self._turn = self._turn, _Turn(found[1], time.monotonic(), gives_way=instead_of is None)
-        self._work(found[0])
-        self._charge(self._turn)
-        self._turn = before
+        job, sender = found
+        self._served.add(sender)
+        self._gives_way, self._since = sender if instead_of is None else None, time.monotonic()
+        self._work(job)
+        self._charge(sender)
         return True
 
     def give_way(self) -> None:
@@ -348,35 +320,32 @@ class Worker:
 
         For a job that takes long, and has changed nothing so far.
         """
-        turn = self._turn
-        if turn is None or not turn.gives_way:
+        sender = self._gives_way
+        if sender is None:
             return
-        self._charge(turn)
-        while self._jobs and self._do_next(turn.sender):
+        self._charge(sender)
+        while self._jobs and self._do_next(sender):
             pass
-        if self._waiting:
+        if self._kept.waiting:
             self._guarded(self._kept.save_if_changed)
-            self._confirm()
-        turn.since = time.monotonic()
+            self._kept.confirm()
+        self._gives_way, self._since = sender, time.monotonic()
 
-    def _charge(self, turn: "_Turn") -> None:
-        now = time.monotonic()
+    def _charge(self, sender: bytes) -> None:
         with self._ready:
-            self._jobs.charge(turn.sender, now - turn.since)
-        turn.since = now
+            self._jobs.charge(sender, time.monotonic() - self._since)
 
     def _work(self, job: Job) -> None:
         try:
             result = job.do()  # which may write, and so confirm the jobs before it
-            self._waiting.append((job, result))
+            self._kept.waiting.append((job.done, result))
         except Refused as refused:
             drop_frames(refused)
             job.done.set_exception(refused)
         except BaseException as error:  # a job that fails must not end the thread, and its error may quote rows
-            self._broken(error)
-            drop_frames(error)
+            self._note_broken(error)
             job.done.set_exception(Refused(ProblemType.broken))
-            self._guarded(self._kept.go_back)
+            self._guarded(partial(self._kept.go_back, Refused(ProblemType.broken)))
 
     def _guarded(self, do: Callable[[], None]) -> None:
         try:
@@ -384,15 +353,8 @@ class Worker:
         except Refused as refused:
             drop_frames(refused)
         except BaseException as error:  # as above
-            self._broken(error)
-            drop_frames(error)
+            self._note_broken(error)
 
-    def _confirm(self) -> None:
-        waiting, self._waiting = self._waiting, []
-        for job, result in waiting:
-            job.done.set_result(result)
-
-    def _refuse(self, refused: Refused) -> None:
-        waiting, self._waiting = self._waiting, []
-        for job, _ in waiting:
-            job.done.set_exception(refused)
+    def _note_broken(self, error: BaseException) -> None:
+        log("failed", counter=self._name, level="error", **cause_of(error))
+        drop_frames(error)

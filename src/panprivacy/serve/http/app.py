@@ -7,10 +7,7 @@ import asyncio
 import gzip
 import json
 import time
-from collections import Counter as Tally
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
-from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from datetime import datetime
 from functools import cache
 from hashlib import sha256
@@ -19,10 +16,12 @@ from importlib.util import find_spec
 from mimetypes import guess_type
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import Any, cast
 
-from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily
+from prometheus_client import generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
+from prometheus_client.registry import Collector
+from pydantic import ValidationError
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
@@ -37,8 +36,8 @@ from panprivacy.ingest.batch import ProblemType, Refused
 from panprivacy.serve.counter import Counter
 from panprivacy.serve.http.bodies import receive_body
 from panprivacy.serve.http.context import AppContext
-from panprivacy.serve.http.guard import AllowedSites, Guard, refused_by_router
-from panprivacy.serve.http.openapi import description
+from panprivacy.serve.http.guard import Guard, refused_by_router
+from panprivacy.serve.http.openapi import Level, description
 from panprivacy.serve.http.stream import EventStream, seen_by
 from panprivacy.serve.memory import resident
 
@@ -47,12 +46,29 @@ _SHARES = (0.5, 0.99)
 _MINUTE = 60.0
 _MEMORY = 64 * 2**20  # bytes to which memory is rounded up: as many as a body has by default
 _FILES = 64
+_OF_COUNTER: dict[str, tuple[str, Callable[[dict[str, Any]], float | None]]] = {
+    "epsilon": ("Promised epsilon.", lambda one: one["budget"]["epsilon"]),
+    "epsilon_spent": ("Epsilon that is spent.", lambda one: one["budget"]["spent"]),
+    "releases_left": ("Planned releases that are left.", lambda one: one["budget"]["releases_left"]),
+    "releases": ("Releases that are published.", lambda one: one["last"]["id"] if one["last"] else 0),
+}
 _LAG = "Messages that wait at the broker of a counter, looked at once a minute: 0, or 1000, 10000 and so on."
 _NEXT = "When the clock ends the open period."
 _REFUSED = "Refusals of senders in the last full hour: 0, or 100, 1000 and so on."
 
 
-class Metrics:
+def _family(
+    name: str, meaning: str, rows: Iterable[tuple[Any, ...]], *labels: str, kind: type[Metric] = GaugeMetricFamily
+) -> Metric:
+    """A metric; rows are its values, each behind the values of its labels. None is left out."""
+    family: Any = kind(f"panprivacy_{name}", meaning, labels=labels)  # type: ignore[call-arg]
+    for *labelled, value in rows:
+        if value is not None:
+            family.add_metric([str(each) for each in labelled], value)
+    return cast("Metric", family)
+
+
+class Metrics(Collector):
     """Metrics for Prometheus: versions, budgets, releases, readers, what is ready, and how large the process is.
 
     No body changes them. Memory and open files are looked at once a minute, and rounded up to as much as a body may
@@ -65,103 +81,39 @@ class Metrics:
 
     def __init__(self, context: AppContext) -> None:
         self._context = context
-        self._rows: Tally[str] = Tally()
-        self._batches: Tally[str] = Tally()
         self._looked_at: float | None = None
-        self._size: dict[str, tuple[str, float]] = {}
-        self._registry = CollectorRegistry()
-        self._registry.register(self)
-        if context.settings.count_events:
-            context.measure = self._measure
-            for counter in context.service.counters.values():
-                self._measure(counter)
+        self._size: list[Metric] = []
 
-    def text(self) -> bytes:
-        """All metrics, as Prometheus reads them."""
-        return generate_latest(self._registry)
-
-    def _measure(self, counter: Counter) -> None:
-        def counted(rows: int) -> None:
-            self._rows[counter.name] += rows
-            self._batches[counter.name] += 1
-
-        counter.counted = counted
-
-    def describe(self) -> list[Any]:
-        """No names in advance, as Prometheus allows."""
-        return []
-
-    def collect(self) -> Iterator[Any]:
+    def collect(self) -> Iterator[Metric]:
         """All metrics, as Prometheus asks a collector."""
+        context, service = self._context, self._context.service
+        statuses = {name: counter.status for name, counter in service.counters.items()}
         yield InfoMetricFamily("panprivacy_build", "Version of the service.", value={"version": __version__})
-        yield self._gauge("start_time_seconds", "When the service was started.", self._context.started)
-        yield self._gauge("stream_readers", "Readers of event streams.", self._context.notifier.readers)
-        yield from self._by_counter()
-        yield from self._ready()
-        yield self._labelled("source_lag_messages", _LAG, "counter", self._lags())
-        yield self._labelled("next_release_time_seconds", _NEXT, "counter", self._next_releases())
-        yield self._labelled("refused_last_hour", _REFUSED, "status", self._context.answers.last_hour().items())
-        for name, (meaning, value) in self._process().items():
-            yield self._gauge(name, meaning, value)
-        if self._context.settings.count_events:
-            yield self._gauge("waiting_bytes", "Bytes of bodies that are not counted yet.", self._context.quota.taken)
-            waiting = [(each.name, each.queue) for each in self._context.service.counters.values()]
-            yield self._labelled("queue", "Requests that wait to be counted.", "counter", waiting)
-            yield self._lately()
-            yield self._answers()
-            yield from self._events()
-
-    @staticmethod
-    def _gauge(name: str, meaning: str, value: float) -> GaugeMetricFamily:
-        return GaugeMetricFamily(f"panprivacy_{name}", meaning, value=value)
-
-    @staticmethod
-    def _labelled(
-        name: str, meaning: str, label: str, values: Iterable[tuple[object, float | None]]
-    ) -> GaugeMetricFamily:
-        """A gauge with one value for each label; None is left out."""
-        family = GaugeMetricFamily(f"panprivacy_{name}", meaning, labels=[label])
-        for one, value in values:
-            if value is not None:
-                family.add_metric([str(one)], value)
-        return family
-
-    def _by_counter(self) -> Iterator[GaugeMetricFamily]:
-        standings = {name: counter.status for name, counter in self._context.service.counters.items()}
-        described: dict[str, tuple[str, Callable[[dict[str, Any]], float | None]]] = {
-            "epsilon": ("Promised epsilon.", lambda one: one["budget"]["epsilon"]),
-            "epsilon_spent": ("Epsilon that is spent.", lambda one: one["budget"]["spent"]),
-            "releases_left": ("Planned releases that are left.", lambda one: one["budget"]["releases_left"]),
-            "releases": ("Releases that are published.", lambda one: one["last"]["id"] if one["last"] else 0),
-        }
-        for name, (meaning, value) in described.items():
-            values = [(counter, value(status)) for counter, status in standings.items()]
-            yield self._labelled(name, meaning, "counter", values)
-
-    def _ready(self) -> Iterator[GaugeMetricFamily]:
-        for kind, states in self._context.service.states.items():
+        yield _family("start_time_seconds", "When the service was started.", [(context.started,)])
+        yield _family("stream_readers", "Readers of event streams.", [(context.notifier.readers,)])
+        for name, (meaning, value) in _OF_COUNTER.items():
+            yield _family(name, meaning, [(each, value(status)) for each, status in statuses.items()], "counter")
+        for kind, states in service.states.items():
             one = kind.removesuffix("s")
             meaning = f"Whether the {one} does what it should; /ready says why not."
-            values = [(name, float(state.is_ready)) for name, state in states.items()]
-            yield self._labelled(f"{one}_ready", meaning, "counter", values)
+            yield _family(
+                f"{one}_ready", meaning, [(name, state.is_ready) for name, state in states.items()], "counter"
+            )
+        yield _family(
+            "source_lag_messages", _LAG, [(name, one.lag) for name, one in service.sources.items()], "counter"
+        )
+        due = [
+            (name, datetime.fromisoformat(status["next"]).timestamp())
+            for name, status in statuses.items()
+            if status["next"] is not None and status["schedule"]["by"] == "clock"
+        ]
+        yield _family("next_release_time_seconds", _NEXT, due, "counter")
+        yield _family("refused_last_hour", _REFUSED, context.answers.last_hour().items(), "status")
+        yield from self._process()
+        if context.settings.count_events:
+            yield from self._events()
 
-    def _lags(self) -> Iterator[tuple[str, float | None]]:
-        for name, source in self._context.service.sources.items():
-            yield name, source.lag
-
-    def _next_releases(self) -> Iterator[tuple[str, float]]:
-        for name, counter in self._context.service.counters.items():
-            status = counter.status
-            if status["next"] is not None and status["schedule"]["by"] == "clock":
-                yield name, datetime.fromisoformat(status["next"]).timestamp()
-
-    def _answers(self) -> CounterMetricFamily:
-        family = CounterMetricFamily("panprivacy_responses", "Answers by status.", labels=["status"])
-        for status, many in sorted(self._context.answers.totals.items()):
-            family.add_metric([str(status)], many)
-        return family
-
-    def _process(self) -> dict[str, tuple[str, float]]:
+    def _process(self) -> Iterator[Metric]:
         """The size of the process, looked at once a minute."""
         import resource
 
@@ -169,32 +121,32 @@ class Metrics:
         if self._looked_at is None or now - self._looked_at > _MINUTE:
             self._looked_at, files = now, Path("/proc/self/fd")
             opened = sum(1 for _ in files.iterdir()) if files.is_dir() else 0
-            memory = -(-resident() // _MEMORY) * _MEMORY
-            self._size = {
-                "memory_bytes": (f"Memory of the process, rounded up to {_MEMORY >> 20} MiB.", memory),
-                "open_files": (f"Open files and connections, rounded up to {_FILES}.", -(-opened // _FILES) * _FILES),
-                "open_files_limit": ("How many files may be open.", resource.getrlimit(resource.RLIMIT_NOFILE)[0]),
-            }
-        most = self._context.memory.most
-        limit = {} if most is None else {"memory_limit_bytes": ("limits.memory.", float(most))}
-        return self._size | limit
+            allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+            memory, files_ = -(-resident() // _MEMORY) * _MEMORY, -(-opened // _FILES) * _FILES
+            told = f"Memory of the process, rounded up to {_MEMORY >> 20} MiB."
+            self._size = [
+                _family("memory_bytes", told, [(memory,)]),
+                _family("open_files", f"Open files and connections, rounded up to {_FILES}.", [(files_,)]),
+                _family("open_files_limit", "How many files may be open.", [(allowed,)]),
+            ]
+        yield from self._size
+        if self._context.memory.most is not None:
+            yield _family("memory_limit_bytes", "limits.memory.", [(self._context.memory.most,)])
 
-    def _lately(self) -> GaugeMetricFamily:
-        lately = GaugeMetricFamily(
-            "panprivacy_duration_seconds", "Quantiles of the last requests of a route.", labels=["route", "quantile"]
-        )
-        for (route, share), seconds in self._context.durations.quantiles(*_SHARES).items():
-            lately.add_metric([route, str(share)], seconds)
-        return lately
-
-    def _events(self) -> Iterator[CounterMetricFamily]:
-        for name, tally in (("rows", self._rows), ("batches", self._batches)):
-            family = CounterMetricFamily(
-                f"panprivacy_{name}", f"Number of {name} that were counted.", labels=["counter"]
-            )
-            for counter, number in tally.items():
-                family.add_metric([counter], number)
-            yield family
+    def _events(self) -> Iterator[Metric]:
+        """What tells of single bodies."""
+        context, counters = self._context, self._context.service.counters.values()
+        yield _family("waiting_bytes", "Bytes of bodies that are not counted yet.", [(context.quota.taken,)])
+        waiting = [(each.name, each.worker.queue) for each in counters]
+        yield _family("queue", "Requests that wait to be counted.", waiting, "counter")
+        lately = context.answers.quantiles(*_SHARES)
+        yield _family("duration_seconds", "Quantiles of the last requests of a route.", lately, "route", "quantile")
+        totals = sorted(context.answers.totals.items())
+        yield _family("responses", "Answers by status.", totals, "status", kind=CounterMetricFamily)
+        for name in ("rows", "batches"):
+            counted = [(each.name, each.events[name]) for each in counters if each.events]
+            meaning = f"Number of {name} that were counted."
+            yield _family(name, meaning, counted, "counter", kind=CounterMetricFamily)
 
 
 STATIC = Path(__file__).parent.parent / "static"
@@ -220,34 +172,27 @@ class SharedResponse(Response):
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-@dataclass(frozen=True)
 class Asset:
     """A file as it is sent: plain, or packed, or not at all to a browser that has it."""
 
-    plain: bytes
-    packed: bytes
-    tag: str
-    media_type: str
-
-    @classmethod
-    def of(cls, plain: bytes, media_type: str) -> "Asset":
-        """An asset of some bytes."""
-        return cls(plain, gzip.compress(plain), f'"{sha256(plain).hexdigest()[:32]}"', media_type)
+    def __init__(self, plain: bytes, media_type: str) -> None:
+        self._plain, self._packed, self._media_type = plain, gzip.compress(plain), media_type
+        self._tag = f'"{sha256(plain).hexdigest()[:32]}"'
 
     def answer(self, request: Request) -> Response:
         """Answer a request for it."""
-        headers = {"etag": self.tag, "vary": "accept-encoding"}
-        if request.headers.get("if-none-match") == self.tag:
+        headers = {"etag": self._tag, "vary": "accept-encoding"}
+        if request.headers.get("if-none-match") == self._tag:
             return Response(status_code=304, headers=headers)
         if "gzip" in request.headers.get("accept-encoding", ""):
             headers["content-encoding"] = "gzip"
-            return SharedResponse(self.packed, headers=headers, media_type=self.media_type)
-        return SharedResponse(self.plain, headers=headers, media_type=self.media_type)
+            return SharedResponse(self._packed, headers=headers, media_type=self._media_type)
+        return SharedResponse(self._plain, headers=headers, media_type=self._media_type)
 
 
 @cache
 def _read(path: Path) -> Asset:
-    return Asset.of(path.read_bytes(), guess_type(path.name)[0] or "application/octet-stream")
+    return Asset(path.read_bytes(), guess_type(path.name)[0] or "application/octet-stream")
 
 
 def _read_once(path: Path) -> Asset:
@@ -262,18 +207,9 @@ def static_files() -> dict[str, Asset]:
     return {path.name: _read(path) for path in STATIC.iterdir() if path.is_file()}
 
 
-async def static_file(request: Request) -> Response:
-    """Answer with a file of the page."""
-    name = str(request.path_params["file"])
-    if name == _PLOTLY:
-        path = script_path()
-        if path is None:
-            raise Refused(ProblemType.not_found, "charts need Plotly: pip install plotly")
-        return (await run_in_threadpool(_read_once, path)).answer(request)
-    found = static_files().get(name)
-    if found is None:
-        raise Refused(ProblemType.not_found)
-    return found.answer(request)
+@cache
+def _openapi() -> Asset:
+    return Asset(json.dumps(description()).encode(), "application/json")
 
 
 @cache
@@ -307,29 +243,24 @@ def make_app(context: AppContext) -> Starlette:
     routes = _Routes(context)
     return Starlette(
         routes=[
-            Route("/", routes.page, methods=["GET"]),
-            Route("/counters", routes.counters, methods=["GET"]),
-            Route("/counters/{name}", routes.counter, methods=["GET"]),
+            Route("/", routes.public(static_files()["index.html"].answer)),
+            Route("/counters", routes.counters),
+            Route("/counters/{name}", routes.counter),
             Route("/counters/{name}/events", routes.events, methods=["POST"]),
-            Route("/counters/{name}/layout", routes.layout, methods=["GET"]),
+            Route("/counters/{name}/layout", routes.layout),
             Route("/counters/{name}/releases", routes.releases, methods=["GET", "POST"]),
-            Route("/counters/{name}/stream", routes.stream, methods=["GET"]),
-            Route("/stream", routes.stream, methods=["GET"]),
-            Route("/live", routes.live, methods=["GET"]),
-            Route("/ready", routes.ready, methods=["GET"]),
-            Route("/health", routes.health, methods=["GET"]),
-            Route("/metrics", routes.metrics, methods=["GET"]),
-            Route("/openapi.json", routes.openapi, methods=["GET"]),
-            Route("/problems", routes.problems, methods=["GET"]),
-            Route("/static/{file}", routes.static, methods=["GET"]),
+            Route("/counters/{name}/stream", routes.stream),
+            Route("/stream", routes.stream),
+            Route("/live", routes.public(lambda _: JSONResponse({"status": "live"}))),
+            Route("/ready", routes.ready),
+            Route("/health", routes.public(routes.health)),
+            Route("/metrics", routes.metrics),
+            Route("/openapi.json", routes.public(lambda request: _openapi().answer(request))),
+            Route("/problems", routes.public(lambda _: Response(_PROBLEMS_PAGE, media_type="text/html"))),
+            Route("/static/{file}", routes.static),
         ],
-        middleware=[
-            Middleware(
-                Guard, durations=context.durations, answers=context.answers, sites=AllowedSites(context.settings)
-            )
-        ],
+        middleware=[Middleware(Guard, context=context)],
         exception_handlers={HTTPException: routes.unknown},
-        lifespan=routes.lifespan,
     )
 
 
@@ -338,23 +269,24 @@ class _Routes:
         self._context = context
         self._metrics = Metrics(context)
 
-    @asynccontextmanager
-    async def lifespan(self, _app: Starlette) -> AsyncIterator[None]:
-        self._context.notifier.open()
-        yield
-
     # --- counters -----------------------------------------------------------------------------------------------
 
+    def _counter(self, request: Request, role: str, *known: str) -> Counter:
+        """The counter that a request is about, if its sender has this role, and its parameters are known ones."""
+        name = str(request.path_params["name"])
+        self._context.access(request).require(role, name)
+        _refuse_unknown(request, *known)
+        return self._context.service.counter(name)
+
     async def counters(self, request: Request) -> Response:
-        access = self._context.access(request)
-        names = access.readable(self._context.service.counters)
+        access, service = self._context.access(request), self._context.service
+        names = access.readable(service.counters)
         _refuse_unknown(request)
-        counters = [self._context.service.counter(name).status for name in names]
-        damaged = access.readable(self._context.service.damaged)
-        return JSONResponse({"counters": counters, "damaged": damaged, "may": access.roles})
+        counters = [service.counter(name).status for name in names]
+        return JSONResponse({"counters": counters, "damaged": access.readable(service.damaged), "may": access.roles})
 
     async def counter(self, request: Request) -> Response:
-        access, name = self._context.access(request), _name(request)
+        access, name = self._context.access(request), str(request.path_params["name"])
         if not access.may("feed", name):
             access.require("read", name)
         _refuse_unknown(request)
@@ -365,17 +297,13 @@ class _Routes:
 
     async def events(self, request: Request) -> Response:
         """Count a body: answered when it is on disk."""
-        name = _name(request)
-        access = self._context.access(request)
-        access.require("feed", name)
-        _refuse_unknown(request, "action")
-        counter = self._context.service.counter(name)
+        counter = self._counter(request, "feed", "action")
         action = request.query_params.get("action", "insert")
         if action not in ("insert", "delete"):
             raise Refused(ProblemType.bad_request, "action is insert or delete")
-        sender = self._context.sender(request, access)
-        with self._context.quota.reserve(sender) as reservation:
-            body = await receive_body(request, self._context.limits, reservation, delete=action == "delete")
+        sender = self._context.sender(request)
+        with self._context.quota.reserve(sender) as grow:
+            body = await receive_body(request, self._context.limits, grow, delete=action == "delete")
             try:
                 counted = counter.take(body, sender)
             except BaseException:
@@ -386,19 +314,14 @@ class _Routes:
 
     async def layout(self, request: Request) -> Response:
         """Tell a feeder which slot each user owns, so that it can send packed sets of slots."""
-        self._context.access(request).require("feed", _name(request))
-        _refuse_unknown(request)
-        layout = self._context.service.counter(_name(request)).layout()
+        layout = self._counter(request, "feed").layout()
         content = await asyncio.shield(asyncio.wrap_future(layout))
         return Response(content, media_type="application/octet-stream")
 
     async def releases(self, request: Request) -> Response:
-        return await (self._release(request) if request.method == "POST" else self._released(request))
-
-    async def _released(self, request: Request) -> Response:
-        self._context.access(request).require("read", _name(request))
-        _refuse_unknown(request, "since")
-        log = self._context.service.counter(_name(request)).release_log
+        if request.method == "POST":
+            return await self._release(request)
+        log = self._counter(request, "read", "since").release_log
         since = request.query_params.get("since", "0")
         if not since.isdecimal() or len(since) > 9:
             raise Refused(ProblemType.bad_request, "since is the id of a release")
@@ -408,9 +331,7 @@ class _Routes:
         return SharedResponse(body, media_type="application/json")
 
     async def _release(self, request: Request) -> Response:
-        self._context.access(request).require("release", _name(request))
-        _refuse_unknown(request)
-        counter = self._context.service.counter(_name(request))
+        counter = self._counter(request, "release")
         try:
             async with asyncio.timeout(self._context.limits.seconds):
                 level = await _level(request)
@@ -422,30 +343,38 @@ class _Routes:
         return JSONResponse(await asyncio.shield(asyncio.wrap_future(counter.release(level, key))), 201)
 
     async def stream(self, request: Request) -> Any:
-        name = request.path_params.get("name")
-        access = self._context.access(request)
-        if name is not None:
-            access.require("read", name)
-        names = [name] if name is not None else access.readable(self._context.service.counters)
-        counters = [self._context.service.counter(each) for each in names]
-        _refuse_unknown(request)
+        if "name" in request.path_params:
+            counters = [self._counter(request, "read")]
+        else:
+            names = self._context.access(request).readable(self._context.service.counters)
+            counters = [self._context.service.counter(each) for each in names]
+            _refuse_unknown(request)
         if request.method == "HEAD":
             return Response(media_type="text/event-stream")
         return EventStream(self._context.notifier, counters, seen_by(request))
 
     # --- the service --------------------------------------------------------------------------------------------
 
-    async def page(self, request: Request) -> Response:
-        self._context.limit(request)
-        return static_files()["index.html"].answer(request)
+    def public(self, answer: Callable[[Request], Response]) -> Callable[[Request], Awaitable[Response]]:
+        """A route for everybody who does not ask too often."""
+
+        async def route(request: Request) -> Response:
+            self._context.limit(request)
+            return answer(request)
+
+        return route
 
     async def static(self, request: Request) -> Response:
         self._context.limit(request)
-        return await static_file(request)
-
-    async def live(self, request: Request) -> Response:
-        self._context.limit(request)
-        return JSONResponse({"status": "live"})
+        name = str(request.path_params["file"])
+        if name == _PLOTLY:
+            path = script_path()
+            if path is None:
+                raise Refused(ProblemType.not_found, "charts need Plotly: pip install plotly")
+            return (await run_in_threadpool(_read_once, path)).answer(request)
+        if name not in static_files():
+            raise Refused(ProblemType.not_found)
+        return static_files()[name].answer(request)
 
     async def ready(self, request: Request) -> Response:
         """Tell anybody whether all is ready, and readers of metrics which parts are not."""
@@ -454,11 +383,10 @@ class _Routes:
         is_ready = all(one.is_ready for kind in states.values() for one in kind.values())
         told: dict[str, Any] = {"status": "ready" if is_ready else "not ready"}
         if access.may("metrics"):
-            told |= {kind: {name: asdict(one) for name, one in found.items()} for kind, found in states.items()}
+            told |= {kind: {name: one.model_dump() for name, one in found.items()} for kind, found in states.items()}
         return JSONResponse(told, 200 if is_ready else 503)
 
-    async def health(self, request: Request) -> Response:
-        self._context.limit(request)
+    def health(self, _request: Request) -> Response:
         hardening = [
             {"measure": each.name, "in_force": each.in_force, "note": each.note}
             for each in self._context.hardening or ()
@@ -471,28 +399,11 @@ class _Routes:
 
     async def metrics(self, request: Request) -> Response:
         self._context.access(request).require("metrics")
-        return Response(self._metrics.text(), media_type=METRICS_TYPE)
+        return Response(generate_latest(self._metrics), media_type=METRICS_TYPE)
 
     async def unknown(self, request: Request, error: Exception) -> Response:
         self._context.limit(request)
         return await refused_by_router(request, error)
-
-    async def openapi(self, request: Request) -> Response:
-        self._context.limit(request)
-        return _openapi().answer(request)
-
-    async def problems(self, request: Request) -> Response:
-        self._context.limit(request)
-        return Response(_PROBLEMS_PAGE, media_type="text/html")
-
-
-@cache
-def _openapi() -> Asset:
-    return Asset.of(json.dumps(description()).encode(), "application/json")
-
-
-def _name(request: Request) -> str:
-    return str(request.path_params["name"])
 
 
 def _refuse_unknown(request: Request, *known: str) -> None:
@@ -513,12 +424,8 @@ async def _level(request: Request) -> float | None:
     if not given:
         return None
     try:
-        found = json.loads(given)
-    except (ValueError, RecursionError):
-        raise Refused(ProblemType.bad_request, "the body is not JSON") from None
-    if not isinstance(found, dict) or set(found) - {"level"}:
-        raise Refused(ProblemType.bad_request, 'the body is nothing, or an object such as {"level": 0.95}')
-    level = found.get("level", 0.95)
-    if not (isinstance(level, float) and 0 < level < 1):
-        raise Refused(ProblemType.bad_request, "level is between 0 and 1")
-    return None if "level" not in found else level
+        asked = Level.model_validate_json(given, strict=True)
+    except ValidationError:
+        said = 'the body is nothing, or an object such as {"level": 0.95}, whose level is between 0 and 1'
+        raise Refused(ProblemType.bad_request, said) from None
+    return asked.level if "level" in asked.model_fields_set else None

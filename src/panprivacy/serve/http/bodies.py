@@ -6,7 +6,7 @@ process that was started hardened, as the command starts itself, the C library o
 
 import asyncio
 from collections import Counter as Tally
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import numpy as np
@@ -41,24 +41,34 @@ class BodyQuota:
     """
 
     def __init__(self, most: int, memory: MemoryLimit | None = None, longest: int | None = None) -> None:
-        self._most, self._memory = most, memory
+        self._most, self._memory = most, memory or MemoryLimit(None)
         self._longest = most if longest is None else longest
         self.taken = 0
         self._by_sender: Tally[bytes] = Tally()
 
     @contextmanager
-    def reserve(self, sender: bytes = b"") -> Iterator["BodyReservation"]:
-        """The bytes of one body, given back at the end of the block."""
-        reservation = BodyReservation(self, sender)
-        try:
-            yield reservation
-        finally:
-            self._add(-reservation.size, sender)
+    def reserve(self, sender: bytes = b"") -> Iterator[Callable[[int], None]]:
+        """A function that takes the bytes of one body, up to a number of them; given back at the end of the block.
 
-    def take(self, size: int, sender: bytes) -> None:
+        They grow as the body comes: announcing a long body takes nothing from others.
+        """
+        taken = 0
+
+        def grow(size: int) -> None:
+            nonlocal taken
+            if size > taken:
+                self._take(size - taken, sender)
+                taken = size
+
+        try:
+            yield grow
+        finally:
+            self._add(-taken, sender)
+
+    def _take(self, size: int, sender: bytes) -> None:
         """Take this many bytes more, or refuse them."""
         own, free = self._by_sender[sender] + size, self._most - self.taken - size
-        if free < 0 or own > max(self._longest, free) or (self._memory is not None and self._memory.is_full):
+        if free < 0 or own > max(self._longest, free) or self._memory.is_full:
             raise Refused(ProblemType.busy, retry=1.0)
         self._add(size, sender)
 
@@ -69,30 +79,15 @@ class BodyQuota:
             del self._by_sender[sender]
 
 
-class BodyReservation:
-    """The bytes of one body. They grow as the body comes: announcing a long body takes nothing from others."""
-
-    def __init__(self, quota: BodyQuota, sender: bytes) -> None:
-        self._quota, self._sender = quota, sender
-        self.size = 0
-
-    def grow(self, size: int) -> None:
-        """Have this many bytes in all, or be refused."""
-        if size > self.size:
-            self._quota.take(size - self.size, self._sender)
-            self.size = size
-
-
 class BodyBuffer:
-    """The memory of one body. It costs what has come: pages are lent as bytes arrive, and the reservation grows."""
+    """The memory of one body. It costs what has come: pages are lent as bytes arrive, and `grow` is told of them."""
 
-    def __init__(self, length: int | None, most: int, reservation: BodyReservation) -> None:
-        self._length, self._most = length, most
+    def __init__(self, length: int | None, most: int, grow: Callable[[int], None]) -> None:
+        self._length, self._most, self._grow = length, most, grow
         size = most if length is None else length
-        self._reservation = reservation
         self._used, self._has_large = 0, False
         if size < _OWN_PAGES:
-            reservation.grow(size)
+            grow(size)
         self._pages: NDArray[np.uint8]
         self._pages = pages(size, small=True) if size >= _OWN_PAGES else np.empty(size, dtype=np.uint8)
 
@@ -101,7 +96,7 @@ class BodyBuffer:
         end = self._used + len(chunk)
         if end > len(self._pages):
             raise Refused(ProblemType.too_large, f"at most {self._most} bytes")
-        self._reservation.grow(end)
+        self._grow(end)
         self._pages[self._used : end] = np.frombuffer(chunk, dtype=np.uint8)
         self.note(len(chunk))
 
@@ -113,7 +108,7 @@ class BodyBuffer:
     def next(self) -> memoryview:
         """Where the next bytes go."""
         end = self._used + min(_PIECE, self.lacking)
-        self._reservation.grow(end)
+        self._grow(end)
         return self._pages.data[self._used : end]
 
     def note(self, size: int) -> None:
@@ -128,48 +123,30 @@ class BodyBuffer:
         """The bytes so far."""
         return self._pages[: self._used]
 
-    def wipe(self) -> None:
-        """Overwrite the bytes so far."""
-        wipe(self.filled)
 
-
-def content_type_of(request: Request) -> ContentType:
-    """What a body is said to be."""
-    said = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+async def receive_body(request: Request, limits: Limits, grow: Callable[[int], None], *, delete: bool) -> Body:
+    """The body of a request, for whose bytes `grow` is asked; the caller wipes it."""
+    content_type = _CONTENT_TYPES.get(request.headers.get("content-type", "").partition(";")[0].strip().lower())
     if request.headers.get("content-encoding", "identity").strip().lower() != "identity":
         raise Refused(ProblemType.content_type, "send it without Content-Encoding")
-    if said not in _CONTENT_TYPES:
+    if content_type is None:
         raise Refused(ProblemType.content_type)
-    return _CONTENT_TYPES[said]
-
-
-def length_of(request: Request, limits: Limits) -> int | None:
-    """How many bytes a body is said to have; None if it comes in chunks."""
-    said = request.headers.get("content-length")
-    if said is None:
-        return None
-    if not said.isdecimal():
+    said = request.headers.get("content-length")  # None if it comes in chunks
+    if said is not None and not said.isdecimal():
         raise Refused(ProblemType.bad_request)
-    if int(said) > limits.body:
+    length = None if said is None else int(said)
+    if length is not None and length > limits.body:
         raise Refused(ProblemType.too_large, f"at most {limits.body} bytes")
-    return int(said)
-
-
-async def receive_body(request: Request, limits: Limits, reservation: BodyReservation, *, delete: bool) -> Body:
-    """The body of a request; the caller wipes it."""
-    content_type, length = content_type_of(request), length_of(request, limits)
-    buffer = BodyBuffer(length, limits.body, reservation)
+    buffer = BodyBuffer(length, limits.body, grow)
     try:
         async with asyncio.timeout(limits.seconds):
             await _fill(request, buffer)
-    except TimeoutError:
-        buffer.wipe()
-        raise Refused(ProblemType.slow) from None
-    except ConnectionError:
-        buffer.wipe()
-        raise Refused(ProblemType.bad_request, "the body ended early") from None
-    except BaseException:
-        buffer.wipe()
+    except BaseException as error:
+        wipe(buffer.filled)
+        if isinstance(error, TimeoutError):
+            raise Refused(ProblemType.slow) from None
+        if isinstance(error, ConnectionError):
+            raise Refused(ProblemType.bad_request, "the body ended early") from None
         raise
     return Body(buffer.filled, content_type, delete)
 

@@ -49,20 +49,21 @@ from panprivacy.serve.memory import MemoryLimit
 
 _NO_FILES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _AT_ONCE = 100  # connections that are closed before others get their turn
+_UNHEARD = "connections are closed unheard: too many are open"
 _A_TURN = 8  # connections that are taken in a turn of the event loop: a crowd would make each step of a request wait
 
 
 class _CountedConnection(socket.socket):
-    """A connection that tells when it is closed."""
+    """A connection that its listener counts until it is closed."""
 
-    closed: Callable[[], None] | None = None
+    listener: "Listener | None" = None
 
     def close(self) -> None:
         """Close it."""
         super().close()
-        told, self.closed = self.closed, None
-        if told is not None:
-            told()
+        if self.listener is not None:
+            self.listener.open -= 1
+            self.listener = None
 
 
 class Listener(socket.socket):
@@ -70,7 +71,9 @@ class Listener(socket.socket):
 
     def __init__(self, opened: socket.socket, most: int) -> None:
         super().__init__(opened.family, opened.type, opened.proto, opened.detach())
-        self._most, self._open, self._taken = most, 0, 0
+        self._most, self._taken = most, 0
+        self.open = 0
+        """How many connections are open."""
         self._spare = os.open(os.devnull, os.O_RDONLY)  # given up to take, and close, a connection without a file
 
     def accept(self) -> tuple[socket.socket, Any]:
@@ -87,14 +90,14 @@ class Listener(socket.socket):
                     raise
                 self._refuse_without_file()
                 continue
-            if self._open < self._most:
-                self._open += 1
+            if self.open < self._most:
+                self.open += 1
                 self._taken += 1
                 connection = _CountedConnection(plain.family, plain.type, plain.proto, plain.detach())
-                connection.closed = self._note_closed
+                connection.listener = self
                 return connection, address
             plain.close()
-            _note_refused()
+            log(_UNHEARD, level="warning")
         raise BlockingIOError
 
     def close(self) -> None:
@@ -110,14 +113,7 @@ class Listener(socket.socket):
             super().accept()[0].close()
         finally:
             self._spare = os.open(os.devnull, os.O_RDONLY)
-        _note_refused()
-
-    def _note_closed(self) -> None:
-        self._open -= 1
-
-
-def _note_refused() -> None:
-    log("connections are closed unheard: too many are open", level="warning")
+        log(_UNHEARD, level="warning")
 
 
 _GOODBYE = 1.0  # seconds for a peer to agree that a connection is closed
@@ -231,7 +227,7 @@ class _Connection(HttpToolsProtocol):
         self._tls = getattr(transport, "_ssl_protocol", None)
         self._socket_transport = getattr(self._tls, "_transport", transport)
         self._socket_transport.max_size = _TAKEN
-        self._wait()
+        self._waiting = self._restarted(None, self._close_if_silent)
         if self.memory is not None and self.memory.is_full:
             self._over = True
             transport.abort()
@@ -260,7 +256,8 @@ class _Connection(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._in_head = False
         crowded = len(self.connections) > self.limits.readers
-        self.app = partial(_served, self, _refuse_crowd if crowded else self.config.loaded_app)
+        refusal = problem_of(Refused(ProblemType.busy, "too many connections", retry=1.0)) if crowded else None
+        self.app = partial(_served, self, refusal or self.config.loaded_app)
         try:
             super().on_headers_complete()
         finally:
@@ -275,12 +272,13 @@ class _Connection(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         super().on_response_complete()
         if not self._lost:
-            self._wait()
+            self._waiting = self._restarted(self._waiting, self._close_if_silent)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._lost = True
-        self._stop_waiting()
-        self._stop_watching()
+        for timer in (self._waiting, self._watching):
+            if timer is not None:
+                timer.cancel()
         super().connection_lost(exc)
         self._unset_keepalive_if_required()
         _forget_address(self._socket_transport)
@@ -310,26 +308,26 @@ class _Connection(HttpToolsProtocol):
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        self._watch()
+        self._watching = self._restarted(self._watching, self._cut_off_if_slow, self._unsent)
 
     def resume_writing(self) -> None:
         super().resume_writing()
-        self._stop_watching()
-
-    def _watch(self) -> None:
-        self._stop_watching()
-        self._watching = self.loop.call_later(self.limits.seconds, self._cut_off_if_slow, self._unsent)
-
-    def _stop_watching(self) -> None:
         if self._watching is not None:
             self._watching.cancel()
-            self._watching = None
 
     def _cut_off_if_slow(self, before: int) -> None:
         if self._unsent > before - _LEAST_TAKEN:
             self.transport.abort()
         else:
-            self._watch()
+            self._watching = self._restarted(None, self._cut_off_if_slow, self._unsent)
+
+    def _restarted(
+        self, timer: asyncio.TimerHandle | None, call: Callable[..., None], *given: int
+    ) -> asyncio.TimerHandle:
+        """A timer of `limits.seconds` in the place of another one."""
+        if timer is not None:
+            timer.cancel()
+        return self.loop.call_later(self.limits.seconds, call, *given)
 
     @property
     def _unsent(self) -> int:
@@ -345,7 +343,7 @@ class _Connection(HttpToolsProtocol):
             wipe(np.frombuffer(cycle.body, dtype=np.uint8))
             cycle.body = bytearray()
         cycle.response_complete = True  # so that what still comes of the body is not kept
-        cycle.on_response = _do_nothing
+        cycle.on_response = lambda: None
         if self.scope is cycle.scope:
             self._forget_head()
         cycle.scope.clear()
@@ -355,14 +353,6 @@ class _Connection(HttpToolsProtocol):
         self.scope = {}  # type: ignore[typeddict-item]
 
     # --- closing ------------------------------------------------------------------------------------------------
-
-    def _wait(self) -> None:
-        self._stop_waiting()
-        self._waiting = self.loop.call_later(self.limits.seconds, self._close_if_silent)
-
-    def _stop_waiting(self) -> None:
-        if self._waiting is not None:
-            self._waiting.cancel()
 
     def _close_if_silent(self) -> None:
         if self.cycle is None or self.cycle.response_complete:
@@ -467,18 +457,6 @@ def _forget_address(transport: Any) -> None:
         vars(transport).pop(method, None)
 
 
-def _do_nothing() -> None:
-    """In the place of a function that is called no more."""
-
-
-async def _refuse_crowd(scope: Scope, receive: Receive, send: Send) -> None:
-    await problem_of(Refused(ProblemType.busy, "too many connections", retry=1.0))(scope, receive, send)
-
-
-def protocol_for(limits_: Limits, memory_: MemoryLimit | None = None) -> type[asyncio.Protocol]:
+def protocol_for(limits: Limits, memory: MemoryLimit | None = None) -> type[asyncio.Protocol]:
     """HTTP for uvicorn, within limits."""
-
-    class Connection(_Connection):
-        limits, memory, turns = limits_, memory_, ReadingTurns()
-
-    return Connection
+    return type("Connection", (_Connection,), {"limits": limits, "memory": memory, "turns": ReadingTurns()})

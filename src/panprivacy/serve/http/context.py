@@ -5,7 +5,7 @@ import secrets
 import time
 from collections import Counter as Tally
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from ipaddress import ip_address, ip_network
@@ -17,7 +17,6 @@ from panprivacy.display import magnitude
 from panprivacy.ingest.batch import ProblemType, Refused
 from panprivacy.memory.hardening import Hardening
 from panprivacy.serve.config import Network
-from panprivacy.serve.counter import Counter
 from panprivacy.serve.http.bodies import BodyQuota
 from panprivacy.serve.http.stream import ReleaseNotifier
 from panprivacy.serve.logs import log
@@ -45,17 +44,12 @@ class Rates:
     panprivacy.ingest.batch.Refused: Too many requests; wait as long as Retry-After says.
     """
 
-    def __init__(self, rate: float, later: Callable[[float, Callable[[], None]], Any] | None = None) -> None:
+    def __init__(self, rate: float, later: Callable[[float, Callable[[], None]], Any] = lambda *_: None) -> None:
         self._rate, self._later = rate, later
         self._full = max(rate * _BURST, 1.0)
         self._left: dict[bytes, tuple[float, float]] = {}
         self._key = secrets.token_bytes(_OCTETS)
         self._forgetting = False
-
-    @property
-    def remembered(self) -> int:
-        """How many senders are remembered."""
-        return len(self._left)
 
     def check(self, sender: str) -> None:
         """Count a request, or refuse it."""
@@ -67,7 +61,7 @@ class Rates:
         if len(self._left) >= _MOST:
             self._left.pop(next(iter(self._left)))  # the oldest
         self._left[hashed] = (max(left - 1, 0) if left >= 1 else left, now)
-        if self._later is not None and not self._forgetting:
+        if not self._forgetting:
             self._forgetting = True
             self._later(self._full / self._rate, self._forget_again)
         if left < 1:
@@ -87,7 +81,7 @@ class Rates:
     def _forget_again(self) -> None:
         self.forget()
         self._forgetting = bool(self._left)
-        if self._forgetting and self._later is not None:
+        if self._forgetting:
             self._later(self._full / self._rate / 4, self._forget_again)
 
     def _filled(self, bucket: tuple[float, float], now: float) -> float:
@@ -103,31 +97,10 @@ _NETWORK = 64  # bits of an address of version 6 that name a network
 _FEW = 100  # refusals in an hour that are not told
 
 
-class Durations:
-    """The last durations of requests, by route, from which metrics take quantiles; none, unless `kept`."""
-
-    def __init__(self, *, kept: bool) -> None:
-        self._kept = kept
-        self._lately: dict[str, deque[float]] = {}
-
-    def note(self, route: str, seconds: float) -> None:
-        """Note how long a request took."""
-        if self._kept:
-            self._lately.setdefault(route, deque(maxlen=_KEPT)).append(seconds)
-
-    def quantiles(self, *shares: float) -> dict[tuple[str, float], float]:
-        """For each route and share, the time within which this share of its last requests was served."""
-        return {
-            (route, share): sorted(times)[min(int(share * len(times)), len(times) - 1)]
-            for route, times in self._lately.items()
-            for share in shares
-        }
-
-
 class Answers:
-    """How many answers had which status.
+    """How many answers had which status, and how long the last ones of each route took.
 
-    All are counted if `kept`. Otherwise only refusals of senders are, whatever they sent: of the last full hour, and
+    All are noted if `kept`. Otherwise only refusals of senders are, whatever they sent: of the last full hour, and
     rounded down to a power of ten, so that none tells of a single request.
 
     >>> answers = Answers(kept=False, clock=iter([0, *[1] * 250, 3600]).__next__)
@@ -141,6 +114,7 @@ class Answers:
         self._kept, self._clock = kept, clock
         self.totals: Tally[int] = Tally()
         self._hour, self._now, self._last = self._clock() // _HOUR, Tally[int](), Tally[int]()
+        self._lately: dict[str, deque[float]] = {}
 
     def note(self, status: int) -> None:
         """Note an answer."""
@@ -149,6 +123,17 @@ class Answers:
         if status in _OF_SENDERS:
             self._turn()
             self._now[status] += 1
+
+    def note_duration(self, route: str, seconds: float) -> None:
+        """Note how long a request took."""
+        if self._kept:
+            self._lately.setdefault(route, deque(maxlen=_KEPT)).append(seconds)
+
+    def quantiles(self, *shares: float) -> Iterator[tuple[str, float, float]]:
+        """For each route and share, the time within which this share of its last requests was served."""
+        for route, times in self._lately.items():
+            for share in shares:
+                yield route, share, sorted(times)[min(int(share * len(times)), len(times) - 1)]
 
     def last_hour(self) -> dict[int, int]:
         """Refusals of senders in the last full hour: 0, 100, 1000 and so on."""
@@ -172,19 +157,11 @@ class AppContext:
         self.tokens = service.settings.tokens
         self.hardening = hardening
         self.notifier = ReleaseNotifier(service.counters)
-        self.durations = Durations(kept=self.settings.count_events)
         self.answers = Answers(kept=self.settings.count_events)
         self.memory = MemoryLimit(self.limits.memory if memory is None else memory)
         self.quota = BodyQuota(self.limits.waiting, self.memory, self.limits.body)
         self.started = time.time()
-        self.measure: Callable[[Counter], None] = lambda _counter: None
-        """Is called with each new counter; metrics that count events replace it."""
-        self._rates = Rates(self.limits.requests, _later)
-
-    def adopt(self, counter: Counter) -> None:
-        """Have a new counter heard and measured like the others."""
-        self.notifier.add(counter)
-        self.measure(counter)
+        self._rates = Rates(self.limits.requests, lambda *call: asyncio.get_running_loop().call_later(*call))
 
     def access(self, request: Request) -> "Access":
         """What the sender of a request may do; refused if its token is not known, or if it sends too often."""
@@ -196,19 +173,22 @@ class AppContext:
 
     def limit(self, request: Request) -> Token | None:
         """Refuse a sender that sends too often: each token counts, and each address without a known one."""
-        token = _token(request)
-        holder = None if token is None else holder_of(token, self.tokens)
-        self._rates.check(holder.name if holder else self._address(request))
+        holder, sender = self._sender(request)
+        self._rates.check(sender)
         return holder
 
-    def sender(self, request: Request, access: "Access") -> bytes:
+    def sender(self, request: Request) -> bytes:
         """What stands for the sender of a request: its token, or its address."""
-        return self._rates.hash_of(access.holder.name if access.holder else self._address(request))
+        return self._rates.hash_of(self._sender(request)[1])
 
-    def _address(self, request: Request) -> str:
-        """The sender of a request without a token, in a form that no name of a token has."""
+    def _sender(self, request: Request) -> tuple[Token | None, str]:
+        """The holder of a request's token, and its name; without a known token, an address that no name equals."""
+        token = _token(request)
+        holder = None if token is None else holder_of(token, self.tokens)
+        if holder is not None:
+            return holder, holder.name
         client = request.client.host if request.client else ""
-        return f"@{sender_address(client, request.headers.get('x-forwarded-for', ''), self.settings.proxies)}"
+        return None, f"@{sender_address(client, request.headers.get('x-forwarded-for', ''), self.settings.proxies)}"
 
 
 @dataclass(frozen=True)
@@ -243,10 +223,6 @@ class Access:
         self.require("read", next(iter(holder.counters), None) if holder is not None and holder.counters else None)
         only = None if "read" in self.anonymous or holder is None else holder.counters
         return [name for name in counters if only is None or name in only]
-
-
-def _later(seconds: float, call: Callable[[], None]) -> None:
-    asyncio.get_running_loop().call_later(seconds, call)
 
 
 def _token(request: Request) -> str | None:

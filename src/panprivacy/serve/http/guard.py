@@ -14,8 +14,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from panprivacy.ingest.batch import ProblemType, Refused, drop_frames
-from panprivacy.serve.config import ServiceSettings
-from panprivacy.serve.http.context import Answers, Durations
+from panprivacy.serve.http.context import AppContext
 from panprivacy.serve.logs import cause_of, log
 
 PROBLEM = "application/problem+json"
@@ -30,13 +29,11 @@ _SAFE = {
 _CUT_SHORT = (ProblemType.slow, ProblemType.too_large, ProblemType.busy)
 _HEARING_OUT = 2.0  # seconds for a sender to read that the rest of its body is not wanted
 _BY_STATUS = {404: ProblemType.not_found, 405: ProblemType.method}
-
-
 _parse_url = unwrap(urlsplit)  # without its cache, which keeps the last addresses that it has parsed
 
 
-class AllowedSites:
-    """The names of the service, by which browsers may reach it, and the pages that may use it: its own.
+class Guard:
+    """Wraps the routes: checks which site sends a request, notes how long it took, and has problems for tracebacks.
 
     A browser says in Host which name it looked up, and in Origin whose page sends the request. A page of another site
     may have its own name lead to this machine (DNS rebinding): then both are the name of that site. An address in
@@ -44,52 +41,23 @@ class AllowedSites:
     first colon, reads the first of two Host headers, cannot allow all addresses, and does not look at Origin.)
     """
 
-    def __init__(self, settings: ServiceSettings) -> None:
-        self._named = {name.lower() for name in settings.hosts}
-        self._known = {settings.host.lower(), "localhost", *self._named}
+    def __init__(self, app: ASGIApp, context: AppContext) -> None:
+        self._app = app
+        self._answers = context.answers
+        self._named = {name.lower() for name in context.settings.hosts}
+        self._known = {context.settings.host.lower(), "localhost", *self._named}
 
-    def check(self, scope: Scope) -> None:
+    def _check_site(self, scope: Scope) -> None:
         """Refuse a request for another name, or from a page of another site."""
         headers = Headers(scope=scope)
         hosts, origin = headers.getlist("host"), headers.get("origin")
-        if len(hosts) != 1 or not self._is_ours(_host_name(hosts[0])):
+        name = _host_name(hosts[0]) if len(hosts) == 1 else None
+        if name is None or not (name in self._known or _is_address(name)):
             raise Refused(ProblemType.host)
-        if origin is not None and not self._is_from(origin, hosts[0], scope["scheme"]):
+        # A proxy in front, known by `service.hosts`, may have encrypted the page.
+        allowed = {scope["scheme"], "https"} if name in self._named else {scope["scheme"]}
+        if origin is not None and origin.lower() not in {f"{each}://{hosts[0].lower()}" for each in allowed}:
             raise Refused(ProblemType.cross_site)
-
-    def _is_ours(self, name: str) -> bool:
-        return name in self._known or _is_address(name)
-
-    def _is_from(self, origin: str, host: str, scheme: str) -> bool:
-        """Whether a page is from here; a proxy in front, known by `service.hosts`, may have encrypted it."""
-        allowed = {scheme, "https"} if _host_name(host) in self._named else {scheme}
-        return origin.lower() in {f"{each}://{host.lower()}" for each in allowed}
-
-
-def _host_name(host: str) -> str:
-    """The name in a Host header, without its port."""
-    try:
-        return _parse_url(f"//{host}").hostname or ""
-    except ValueError:
-        return ""
-
-
-def _is_address(name: str) -> bool:
-    try:
-        ip_address(name)
-    except ValueError:
-        return False
-    return True
-
-
-class Guard:
-    """Wraps the routes."""
-
-    def __init__(self, app: ASGIApp, durations: Durations, answers: Answers, sites: AllowedSites) -> None:
-        self._app = app
-        self._answers = answers
-        self._sites = sites
-        self._durations = durations
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a request, as ASGI has it."""
@@ -115,7 +83,7 @@ class Guard:
             await send(message)
 
         try:
-            self._sites.check(scope)
+            self._check_site(scope)
             await self._app(scope, heard, noted)
         except Refused as refused:
             drop_frames(refused)
@@ -131,7 +99,23 @@ class Guard:
             if not started:
                 await problem_of(Refused(ProblemType.broken))(scope, receive, noted)
         finally:
-            self._durations.note(_route(scope), time.perf_counter() - began)
+            self._answers.note_duration(_route(scope), time.perf_counter() - began)
+
+
+def _host_name(host: str) -> str:
+    """The name in a Host header, without its port."""
+    try:
+        return _parse_url(f"//{host}").hostname or ""
+    except ValueError:
+        return ""
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ip_address(name)
+    except ValueError:
+        return False
+    return True
 
 
 async def _refuse_and_hear_out(refused: Refused, scope: Scope, receive: Receive, send: Send) -> None:
@@ -173,5 +157,4 @@ async def refused_by_router(_request: Request, error: Exception) -> Response:
 
 def _route(scope: Scope) -> str:
     """The route as it is written in the code, without what a request put in it."""
-    route = scope.get("route")
-    return getattr(route, "path", "none")
+    return getattr(scope.get("route"), "path", "none")

@@ -12,6 +12,7 @@ from panprivacy import __version__
 from panprivacy.ingest.bodies import ContentType
 from panprivacy.serve.config import KINDS
 from panprivacy.serve.http.guard import PROBLEM
+from panprivacy.serve.service import ReadyState, SourceState
 from panprivacy.serve.tokens import ROLES
 
 _ALWAYS = (400, 401, 403, 421, 429, 500)
@@ -162,19 +163,6 @@ class Live(Answer):
     status: Literal["live"]
 
 
-class ReadyState(Answer):
-    """Whether a counter or a source does what it should, and why not."""
-
-    state: Literal["ready", "failing", "damaged", "unreachable", "stopped"]
-    reason: str | None
-
-
-class SourceState(ReadyState):
-    """Whether a source works, why not, and how many messages wait at its broker: 0, 1,000, 10,000 and so on."""
-
-    lag: int | None
-
-
 class Ready(Answer):
     """Whether all counters and sources work; the role metrics is told which do not."""
 
@@ -239,7 +227,6 @@ _COUNTER = {
     "next": "2026-01-19T00:00:00+00:00",
     "last": _RELEASE,
 }
-_HEALTH = {"status": "ok", "failing": [], "version": __version__, "hardening": []}
 
 # --- Routes ---------------------------------------------------------------------------------------------------------
 
@@ -248,23 +235,6 @@ def description() -> dict[str, Any]:
     """The description of a service; it is open to all, so it names no counter."""
     name = _parameter("name", "path", {"type": "string", "pattern": "^[a-z0-9][a-z0-9_-]*$"}, "The name of a counter.")
     named = {"parameters": [name | {"required": True, "example": "flu"}]}
-    listed = _json(Counters, {"counters": [_COUNTER], "may": ["read"]})
-    paths = {
-        "/counters": {"get": _route("listCounters", "All counters that a token may read.", listed, _ALWAYS)},
-        "/counters/{name}": named
-        | {"get": _route("readCounter", "A counter, with its last release: free.", _json(Counter, _COUNTER), _NAMED)},
-        "/counters/{name}/events": named | {"post": _events()},
-        "/counters/{name}/layout": named | {"get": _layout()},
-        "/counters/{name}/releases": named | {"get": _releases(), "post": _release()},
-        "/counters/{name}/stream": named | {"get": _stream("readStream", _NAMED)},
-        "/stream": {"get": _stream("readAllStreams", _ALWAYS)},
-        "/live": {"get": _route("live", "The process answers.", _json(Live, {"status": "live"}), ())},
-        "/ready": {"get": _ready()},
-        "/health": {"get": _health()},
-        "/metrics": {
-            "get": _route("metrics", "Metrics for Prometheus.", _text("text/plain", "Metrics."), _ALWAYS),
-        },
-    }
     _, schemas = models_json_schema(
         [(shape, "validation") for shape in _SHAPES], ref_template=_SCHEMAS + "{model}", by_alias=True
     )
@@ -275,12 +245,44 @@ def description() -> dict[str, Any]:
             "version": __version__,
             "description": "Counts who showed up in streams of events, while its memory never holds who.",
         },
-        "paths": paths,
+        "paths": {path: (named if "{name}" in path else {}) | told for path, told in _paths().items()},
         "components": {
             "schemas": schemas["$defs"],
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
         },
         "security": [{"token": []}, {}],
+    }
+
+
+def _paths() -> dict[str, dict[str, Any]]:
+    listed = _json(Counters, {"counters": [_COUNTER], "may": ["read"]})
+    layout = "Bytes for `pp.gather`: public parameters, without bits, ids and releases."
+    news = _text(
+        "text/event-stream",
+        "Server-sent events named `release`, until either side goes. Their data are JSON: `counter`, its `next` "
+        "release and `budget`, and the `release`.",
+    )
+    ok = {"status": "ok", "failing": [], "version": __version__, "hardening": []}
+    health = _json(Health, ok) | _json(Health, ok | {"status": "failing", "failing": ["flu"]}, 503)
+    return {
+        "/counters": _route("listCounters", "All counters that a token may read.", listed, _ALWAYS),
+        "/counters/{name}": _route(
+            "readCounter", "A counter, with its last release: free.", _json(Counter, _COUNTER), _NAMED
+        ),
+        "/counters/{name}/events": _events(),
+        "/counters/{name}/layout": _route(
+            "readLayout",
+            "Which slot each user owns, for those who send slots.",
+            _text("application/octet-stream", layout),
+            (*_NAMED, 410, 507),
+        ),
+        "/counters/{name}/releases": _releases(),
+        "/counters/{name}/stream": _route("readStream", "New releases, as they are published.", news, _NAMED),
+        "/stream": _route("readAllStreams", "New releases, as they are published.", news, _ALWAYS),
+        "/live": _route("live", "The process answers.", _json(Live, {"status": "live"}), ()),
+        "/ready": _ready(),
+        "/health": _route("health", "Whether states reach the disk, and what hardening is in force.", health, ()),
+        "/metrics": _route("metrics", "Metrics for Prometheus.", _text("text/plain", "Metrics."), _ALWAYS),
     }
 
 
@@ -292,54 +294,25 @@ def _events() -> dict[str, Any]:
     for binary in (ContentType.arrow, ContentType.slots):
         content[binary.value] = {"schema": {"type": "string", "format": "binary"}}
     summary = "Count the rows of a body, all of them or none; answered when they are on disk."
-    refused = (*_NAMED, 408, 409, 410, 413, 415, 422, 507)
-    return _route("sendEvents", summary, {"204": {"description": "All rows are counted, and on disk."}}, refused) | {
-        "parameters": [action],
-        "requestBody": {"required": True, "content": content},
-    }
-
-
-def _layout() -> dict[str, Any]:
-    told = "Bytes for `pp.gather`: public parameters, without bits, ids and releases."
-    answered = {"200": {"description": told, "content": {"application/octet-stream": {"schema": {"type": "string"}}}}}
-    return _route("readLayout", "Which slot each user owns, for those who send slots.", answered, (*_NAMED, 410, 507))
+    answered, refused = {"description": "All rows are counted, and on disk."}, (408, 409, 410, 413, 415, 422, 507)
+    more = {"parameters": [action], "requestBody": {"required": True, "content": content}}
+    return _route("sendEvents", summary, {"204": answered}, (*_NAMED, *refused), "post", **more)
 
 
 def _releases() -> dict[str, Any]:
     ids = {"type": "integer", "minimum": 0, "maximum": 999_999_999}
     since = _parameter("since", "query", ids, "Only releases after the one with this id.")
-    answered = _json(Releases, {"releases": [_RELEASE], "more": False})
-    return _route("listReleases", "Releases that were published, about 1 MiB at a time: free.", answered, _NAMED) | {
-        "parameters": [since]
-    }
-
-
-def _release() -> dict[str, Any]:
-    body = _json(Level, {"level": 0.95})["200"]["content"]
-    refused = (*_NAMED, 408, 409, 410, 413, 507)
-    answered = _json(Release, _RELEASE, status=201)
+    listed = _json(Releases, {"releases": [_RELEASE], "more": False})
+    summary = "Releases that were published, about 1 MiB at a time: free."
+    get = _route("listReleases", summary, listed, _NAMED, parameters=[since])
     said = (
         "A text of the sender's choice. A request with the key of an earlier one gets the release of the earlier one."
     )
     key = _parameter("Idempotency-Key", "header", {"type": "string", "minLength": 1, "maxLength": 255}, said)
-    return _route("release", "Spend one planned release.", answered, refused) | {
-        "parameters": [key],
-        "requestBody": {"required": False, "content": body},
-    }
-
-
-def _stream(name: str, refused: Sequence[int]) -> dict[str, Any]:
-    told = (
-        "Server-sent events named `release`, until either side goes. Their data are JSON: `counter`, its `next` "
-        "release and `budget`, and the `release`."
-    )
-    return _route(name, "New releases, as they are published.", _text("text/event-stream", told), refused)
-
-
-def _health() -> dict[str, Any]:
-    failing = _json(Health, _HEALTH | {"status": "failing", "failing": ["flu"]}, 503)
-    summary = "Whether states reach the disk, and what hardening is in force."
-    return _route("health", summary, _json(Health, _HEALTH) | failing, ())
+    body = {"required": False, "content": _json(Level, {"level": 0.95})["200"]["content"]}
+    refused, more = (*_NAMED, 408, 409, 410, 413, 507), {"parameters": [key], "requestBody": body}
+    released = _json(Release, _RELEASE, status=201)
+    return get | _route("release", "Spend one planned release.", released, refused, "post", **more)
 
 
 def _ready() -> dict[str, Any]:
@@ -354,12 +327,14 @@ def _parameter(name: str, place: str, schema: dict[str, Any], told: str) -> dict
     return {"name": name, "in": place, "schema": schema, "description": told}
 
 
-def _route(name: str, summary: str, answered: dict[str, Any], refused: Sequence[int]) -> dict[str, Any]:
+def _route(
+    name: str, summary: str, answered: dict[str, Any], refused: Sequence[int], method: str = "get", **more: Any
+) -> dict[str, Any]:
     problem = {PROBLEM: {"schema": {"$ref": _SCHEMAS + Problem.__name__}}}
     problems = {
         str(status): {"description": HTTPStatus(status).phrase, "content": problem} for status in sorted(refused)
     }
-    return {"operationId": name, "summary": summary, "responses": answered | problems}
+    return {method: {"operationId": name, "summary": summary, "responses": answered | problems, **more}}
 
 
 def _json(shape: type[BaseModel], example: Any, status: int = 200) -> dict[str, Any]:

@@ -11,7 +11,6 @@ from starlette.types import Receive, Scope, Send
 
 from panprivacy.ingest.batch import ProblemType, Refused
 from panprivacy.serve.counter import Counter
-from panprivacy.serve.records import Record
 
 _PULSE = 20.0  # seconds after which a comment is sent, which fails if the reader is gone
 _BATCH = 2**16  # bytes of releases that are read at a time
@@ -38,12 +37,7 @@ class ReleaseNotifier:
 
     def add(self, counter: Counter) -> None:
         """Wake readers when this counter publishes a release, too."""
-        counter.release_log.listen(self._published)
-
-    def open(self) -> None:
-        """Begin to wake readers of the running event loop."""
-        self._loop = asyncio.get_running_loop()
-        self._news = self._loop.create_future()
+        counter.release_log.listeners.append(self._wake_soon)
 
     def close(self) -> None:
         """Let all readers go."""
@@ -53,9 +47,6 @@ class ReleaseNotifier:
     def dismiss(self) -> None:
         """Let the present readers go: tokens have changed, and one that comes back has to show its own again."""
         self.dismissals += 1
-        self._wake_soon()
-
-    def _published(self, _record: Record) -> None:
         self._wake_soon()
 
     def _wake_soon(self) -> None:
@@ -70,8 +61,10 @@ class ReleaseNotifier:
 
     @property
     def news(self) -> "asyncio.Future[Any]":
-        """Is done when there is something new."""
-        assert self._news is not None
+        """Is done when there is something new; for readers of the running event loop."""
+        if self._news is None:
+            self._loop = asyncio.get_running_loop()
+            self._news = self._loop.create_future()
         return self._news
 
 
@@ -94,7 +87,7 @@ class EventStream:
         gone = asyncio.ensure_future(_gone(receive))
         self._notifier.readers += 1
         try:
-            while not (gone.done() or self._is_over):
+            while not (gone.done() or self._notifier.closed or self._notifier.dismissals != self._dismissals):
                 news = self._notifier.news  # before looking: what comes while we write is news then
                 written = False
                 for event in self._unseen():  # one at a time: all that a reader has missed may be long
@@ -109,11 +102,8 @@ class EventStream:
             self._notifier.readers -= 1
             gone.cancel()
 
-    @property
-    def _is_over(self) -> bool:
-        return self._notifier.closed or self._notifier.dismissals != self._dismissals
-
     def _unseen(self) -> Iterator[bytes]:
+        """Events that were not sent. By their ids a reader says what it has seen of each counter when it comes back."""
         for counter in self._counters:
             while lines := counter.release_log.lines(self._seen[counter.name], _BATCH):
                 status = counter.status
@@ -121,12 +111,8 @@ class EventStream:
                 said = json.dumps(news)[:-1].encode()
                 for line in lines:
                     self._seen[counter.name] += 1
-                    yield b'id: %s\nevent: release\ndata: %s, "release": %s}\n\n' % (self._all_seen, said, line)
-
-    @property
-    def _all_seen(self) -> bytes:
-        """Up to where a reader has seen each counter: it says so when it comes back, and misses nothing of any."""
-        return ",".join(f"{name}:{number}" for name, number in self._seen.items()).encode()
+                    seen = ",".join(f"{name}:{number}" for name, number in self._seen.items()).encode()
+                    yield b'id: %s\nevent: release\ndata: %s, "release": %s}\n\n' % (seen, said, line)
 
 
 def seen_by(request: Request) -> dict[str, int]:
