@@ -47,13 +47,13 @@ def column_of_times(option: str) -> str:
     return option
 
 
-def parsed_moment(option: str, text: str, tz: str | None = None) -> int:
-    """The moment that an option names."""
+def parsed_start(text: str, tz: str | None = None) -> int:
+    """The moment that `--start` names."""
     import polars as pl
 
     moment: int | None = moments_in(pl.Series([text]), tz)[0]
     if moment is None:
-        raise InvalidValue(f"{option}: {text!r} is not a time; {WRITTEN}", code="time-spelling")
+        raise InvalidValue(f"--start: {text!r} is not a time; {WRITTEN}", code="time-spelling")
     return moment
 
 
@@ -102,7 +102,7 @@ class Calendar:
         column = column_of_times(column)
         if start is None:
             return cls(column, Periods.fixed(every, tz), every, tz=tz, started=False, **more)
-        return cls(column, Periods.starting(parsed_moment("--start", start, tz), every, tz), every, tz=tz, **more)
+        return cls(column, Periods.starting(parsed_start(start, tz), every, tz), every, tz=tz, **more)
 
     @property
     def start(self) -> int | None:

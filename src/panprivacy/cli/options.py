@@ -6,7 +6,6 @@ Heavy modules are imported in the methods that need them, so that help comes at 
 import os
 import re
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias, TypeVar, dataclass_transform
@@ -14,13 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias, 
 from cyclopts import Group, Parameter, Token
 
 from panprivacy.errors import InvalidValue, PanPrivacyError
-from panprivacy.ingest.batch import Columns
 from panprivacy.ingest.files import STDIN, Format
 
 if TYPE_CHECKING:
     from panprivacy.cli.output import Output
-    from panprivacy.cli.run import Kept
-    from panprivacy.cli.sources import Files, Pipe
     from panprivacy.ingest import Layout
     from panprivacy.periods import RowPolicy
 
@@ -46,6 +42,10 @@ MESSAGES = Parameter(name="*", group=Group("Messages: JSON objects, bare ids, or
 USERS = Parameter(name="*", group=Group("Users, privacy and size", sort_key=2))
 OTHERS = Parameter(name="*", group=OPTIONS)
 """The panels of `--help`: a command says in which one the fields of a dataclass are listed."""
+FLAT = Parameter(name="*")
+"""A dataclass whose fields are options of the command."""
+NOT_HERE = Parameter(parse=False)
+"""Marks an option that only some commands have: these declare it anew."""
 
 SkipOrRefuse: TypeAlias = Literal["skip", "refuse"]
 CountSkipOrRefuse: TypeAlias = Literal["count", "skip", "refuse"]
@@ -118,15 +118,6 @@ class RowOptions:
     column: Annotated[str | None, option("Column of the user ids.", "NAME", alias="-c")] = None
     skip_missing: Annotated[bool, option("Skip rows without an id; how many is not reported.")] = False
 
-    @property
-    def column_of_actions(self) -> str | None:
-        """The column that says whether a row inserts or deletes its user."""
-        return getattr(self, "action", None)
-
-    def which_column(self, _files: Sequence[str]) -> InvalidValue:
-        """Ask for the column of the ids."""
-        return InvalidValue("which column holds the ids? Say --column NAME", code="column")
-
 
 @option_group
 class FileOptions(RowOptions):
@@ -172,18 +163,6 @@ class FileOptions(RowOptions):
         there = "" if told is None else f"; {file}: {with_hints(told.text, told.hints)}"
         return InvalidValue(f"which column holds the ids? Say --column NAME{there}", code="column")
 
-    def source(
-        self, files: Sequence[str], columns: Columns, *, skip_outside: bool, unlisted: SkipOrRefuse | None = None
-    ) -> "Files | Pipe":
-        """The files of a command, or the pipe that a dash stands for."""
-        from panprivacy.cli.sources import Files, Pipe
-
-        if list(files) == [STDIN]:
-            skips = (self.skip_missing, skip_outside, unlisted != "refuse")
-            return Pipe(columns, *skips, self.format, self.layout)
-        skips = (self.skip_missing, skip_outside, unlisted == "skip")
-        return Files(columns, *skips, files, self.format, self.layout)
-
 
 @option_group
 class CategoryOptions:
@@ -212,7 +191,8 @@ class CategoryOptions:
 
     def check(self, est: Any) -> None:
         """Refuse to continue a state that has other categories than the command."""
-        if est.categories is None:
+        there = getattr(est, "categories", None)
+        if there is None:
             if self.by is not None:
                 raise PanPrivacyError("this state does not count by category: leave --by out", code="another-state")
             return
@@ -221,12 +201,12 @@ class CategoryOptions:
                 "this state counts by category: say --by NAME, the column that holds it", code="which-category"
             )
         asked = self.arguments()["categories"] if self.categories is not None else None
-        labels = est.categories.labels[: len(est.categories.labels) - est.categories.other]
+        labels = there.labels[: len(there.labels) - there.other]
         if asked is not None and list(labels) != asked:
             raise PanPrivacyError(
                 f"this state has categories {_named(labels)}, and {_named(asked)} were asked for", code="another-state"
             )
-        if self.other and not est.categories.other:
+        if self.other and not there.other:
             raise PanPrivacyError(
                 "this state refuses categories that are not listed: leave --other out", code="another-state"
             )
@@ -256,31 +236,26 @@ def _named(labels: Any) -> str:
 class StateOptions:
     """The file that keeps the state."""
 
+    FOLDERS: ClassVar[bool] = False
+    """Whether a state folder may keep it, too."""
+
     state: Annotated[
         str | None, option("File that keeps the state; created if it is missing.", "FILE.pp", alias="-s")
     ] = None
-
-    def open(self) -> "AbstractContextManager[Any]":
-        """The state file, locked, or None if there is to be none."""
-        from panprivacy.cli.run import kept_in
-
-        return kept_in(self.state)
+    shards: Annotated[int | None, NOT_HERE] = None
+    batch: Annotated[str | None, NOT_HERE] = None
 
 
 @option_group
 class FolderOptions(StateOptions):
     """The file or folder that keeps the state."""
 
+    FOLDERS = True
+
     shards: Annotated[
         int | None,
         option("With --state DIR/: shards of a new folder, which several commands can feed at once. Default: 64.", "N"),
     ] = None
-
-    def open(self) -> "AbstractContextManager[Kept | None]":
-        """The state file, locked, or the state folder, or None if there is to be neither."""
-        from panprivacy.cli.run import kept_anywhere
-
-        return kept_anywhere(self.state, self.shards)
 
 
 @option_group

@@ -3,7 +3,7 @@
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self, TypeAlias
@@ -161,48 +161,42 @@ Kept: TypeAlias = StateFile | KeptFolder
 
 
 @contextmanager
-def kept_in(path: str | None) -> Iterator[StateFile | None]:
-    """Lock the state file, if there is to be one, and give it back however the command ends."""
-    if path is not None:
+def kept_in(path: str | None, shards: int | None = None, *, folders: bool = True) -> Iterator[Kept | None]:
+    """The state file, locked until the command ends, however it does; or the state folder, which several commands use.
+
+    None without a path.
+    """
+    of_folder = path is not None and is_folder(path)
+    if path is not None and not folders:
         refuse_folder(path)
-    with ended_in_order(), StateFile(path).locked() if path is not None else nullcontext() as file:
-        yield file
+    if shards is not None and not of_folder:
+        raise InvalidValue(
+            f"--shards is for a state folder, --state DIR/{f', and {path} is a file' if path else ''}",
+            code="shards-of-file",
+        )
+    with ended_in_order():
+        if path is None:
+            yield None
+        else:
+            with KeptFolder(path, shards) if of_folder else StateFile(path).locked() as kept:
+                yield kept
 
 
-@contextmanager
-def kept_anywhere(path: str | None, shards: int | None = None) -> Iterator[Kept | None]:
-    """The same, or a state folder, which is not locked: several commands use it at a time."""
-    if path is None or not is_folder(path):
-        if shards is not None:
-            raise InvalidValue(
-                f"--shards is for a state folder, --state DIR/{f', and {path} is a file' if path else ''}",
-                code="shards-of-file",
-            )
-        with kept_in(path) as file:
-            yield file
-        return
-    with ended_in_order(), KeptFolder(path, shards) as folder:
-        yield folder
-
-
-def load_estimator(file: Kept, universe: Any = None) -> Estimator[Any]:
-    """Load the estimator of a file or folder, if commands can use it."""
-    if isinstance(file, KeptFolder):
-        return file.opened(universe)
-    est = file.load(universe)
+def load_estimator(
+    kept: Kept, universe: Any = None, make: Callable[[], Estimator[Any]] | None = None
+) -> Estimator[Any]:
+    """The estimator of a file or folder, if commands can use it; `make` makes a new one if there is none."""
+    if isinstance(kept, KeptFolder):
+        return kept.opened(universe, make)
+    if make is not None and not kept.exists:
+        return make()
+    est = kept.load(universe)
     if not isinstance(est, Estimator):
         raise PanPrivacyError(
-            f"{file.path}: this is the state of a {type(est).__name__}: use it in Python, by pp.load",
+            f"{kept.path}: this is the state of a {type(est).__name__}: use it in Python, by pp.load",
             code="not-for-commands",
         )
     return est
-
-
-def continued_or_new(file: Kept, universe: Any, make: Callable[[], Estimator[Any]]) -> Estimator[Any]:
-    """The estimator that a file or folder keeps, or a new one."""
-    if isinstance(file, KeptFolder):
-        return file.opened(universe, make)
-    return load_estimator(file, universe) if file.exists else make()
 
 
 def name_batch(kept: object, text: str | None, files: Sequence[str], output: Output) -> None:

@@ -10,8 +10,8 @@ from cyclopts import Parameter
 
 from panprivacy.cli import options as opt
 from panprivacy.cli.commands.count import DensityOptions, DensitySize, DistinctOptions, DistinctSize
-from panprivacy.cli.counting import FLAT, CountOptions, GraphOptions, OpenUniverseOptions, ReadBudgetOptions
-from panprivacy.cli.options import option, option_group
+from panprivacy.cli.counting import CountOptions, GraphOptions, OpenUniverseOptions, ReadBudgetOptions
+from panprivacy.cli.options import FLAT, option, option_group
 from panprivacy.errors import InvalidValue, PanPrivacyError
 from panprivacy.ingest.batch import Columns, Kind
 from panprivacy.ingest.files import STDIN
@@ -66,14 +66,6 @@ class ConsumeOptions(CountOptions):
             return DensityOptions(who=self.who, size=self.of_density, **same)
         return DistinctOptions(who=OpenUniverseOptions(self.rows.ids), size=self.of_distinct, **same)
 
-    def check_options(self, files: Sequence[str], kept: "Kept | None") -> None:
-        """Ask for a state file."""
-        super().check_options(files, kept)
-        if kept is None:
-            raise InvalidValue(
-                "say --state FILE.pp: a message is acknowledged when it is in a file", code="which-state"
-            )
-
     def new(self, users: Any, files: Sequence[str]) -> "Estimator[Any]":  # noqa: ARG002 (a broker is no file)
         """A new `Density`, or `DistinctCount`."""
         return self.command(known=users is not None).new(users, [STDIN])
@@ -87,11 +79,6 @@ class ConsumeOptions(CountOptions):
                 code="not-repeatable",
             )
         self.command(known=_is_known(est)).check_state(est, users, kept)
-
-    @property
-    def by_column(self) -> str | None:
-        """The column of groups or categories."""
-        return self.categories.by or super().by_column
 
     def source(self, files: Sequence[str], run: "Run", kind: Kind) -> "Listened":
         """The broker."""
@@ -122,7 +109,7 @@ class ConsumeOptions(CountOptions):
                 )
             if self.who.edges is not None:
                 raise InvalidValue("--edges is for a graph of --nodes N", code="not-a-graph")
-        return self.command(known=_is_known(est)).who.columns(est, kind, rows, [STDIN])
+        return self.command(known=_is_known(est)).who.columns(est, kind, rows, piped=True)
 
     def _topic(self, address: str, name: str, columns: Columns) -> "Listened":
         from panprivacy.brokers.settings import consumer_of, parse_address, read_source
@@ -155,6 +142,8 @@ def consume(
     ADDRESS is kafka://HOST:PORT/TOPIC, or nats:// or redis:// and HOST:PORT/STREAM (docs/how-to/brokers.md).
     With --universe, --universe-file or --nodes, a new state counts like density; otherwise like distinct.
     """
+    if asked.state.state is None:
+        raise InvalidValue("say --state FILE.pp: a message is acknowledged when it is in a file", code="which-state")
     asked.count([address], live=True)
 
 

@@ -4,26 +4,22 @@ Heavy modules are imported in the methods that need them, so that help comes at 
 """
 
 import re
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from panprivacy.cli import options as opt
 from panprivacy.cli.counting import (
-    FLAT,
     BudgetOptions,
     CountOptions,
     GraphOptions,
     OpenUniverseOptions,
-    PrivacyOptions,
     ReadBudgetOptions,
     SizeOptions,
     TableOptions,
     plan_of,
 )
-from panprivacy.cli.options import option, option_group
+from panprivacy.cli.options import FLAT, NOT_HERE, option, option_group
 from panprivacy.errors import InvalidValue, PanPrivacyError
-from panprivacy.ingest.batch import Kind
 from panprivacy.ingest.files import STDIN
 
 if TYPE_CHECKING:
@@ -160,12 +156,6 @@ class DistinctOptions(TableOptions):
     budget: Annotated[ReadBudgetOptions, opt.USERS] = ReadBudgetOptions()
     size: Annotated[DistinctSize, opt.USERS] = DistinctSize()
 
-    def check_options(self, files: Sequence[str], kept: "Kept | None") -> None:
-        """Ask for the column of the ids, before a state is made."""
-        super().check_options(files, kept)
-        if self.rows.column is None:
-            raise self.rows.which_column(files)
-
     def feed(self, run: "Run", source: "Events") -> None:
         """As `CountOptions.feed`, and say if the last release errs by more than was asked for."""
         from panprivacy.cli.notes import note_missed_error
@@ -185,6 +175,8 @@ def distinct(files: opt.Paths, /, *, asked: Annotated[DistinctOptions, FLAT] = D
 
     FILE is one file or more, a glob in quotes, such as 'visits/*.parquet', or - for standard input.
     """
+    if asked.rows.column is None:  # before a state is made
+        raise asked.rows.which_column(files)
     asked.count(files)
 
 
@@ -202,10 +194,6 @@ class CountsSize(SizeOptions):
         Literal["mean"] | None,
         option("Release the mean alone, which errs less in small universes.", "mean", show_choices=False),
     ] = None
-
-    def arguments(self) -> dict[str, Any]:
-        """Arguments of a new estimator."""
-        return vars(self)
 
 
 @option_group
@@ -227,27 +215,10 @@ class CountsOptions(TableOptions):
     size: Annotated[CountsSize, opt.USERS] = CountsSize()
     state: Annotated[CountsState, opt.OTHERS] = CountsState()
 
-    def check_options(self, files: Sequence[str], kept: "Kept | None") -> None:
-        """Refuse to save a series by the times of rows."""
-        super().check_options(files, kept)
-        if self.series.time is not None and kept is not None:
-            raise InvalidValue(
-                "a series by --time is saved at each release, and rows that are fed twice count twice: leave --state "
-                "or --time out",
-                code="time-and-state",
-            )
-
     def compared(self, est: Any) -> dict[str, tuple[Any, Any]]:
         """As `CountOptions.compared`, and how far appearances are counted."""
         only = est.only or "nothing"
         return super().compared(est) | {"up_to": (est.up_to, self.size.up_to), "only": (only, self.size.only)}
-
-    def source(self, files: Sequence[str], run: "Run", kind: Kind) -> "Events":
-        """As `CountOptions.source`; in a folder, the files may be a batch that counts once."""
-        from panprivacy.cli.run import name_batch
-
-        name_batch(run.kept, self.state.batch, files, run.output)
-        return super().source(files, run, kind)
 
 
 def counts(files: opt.Paths, /, *, asked: Annotated[CountsOptions, FLAT] = CountsOptions()) -> None:
@@ -263,6 +234,12 @@ def counts(files: opt.Paths, /, *, asked: Annotated[CountsOptions, FLAT] = Count
     fed twice count twice: a command saves all of its rows in a state file, or none if it fails. For a state folder,
     name the batch (--batch).
     """
+    if asked.series.time is not None and asked.state.state is not None:
+        raise InvalidValue(
+            "a series by --time is saved at each release, and rows that are fed twice count twice: leave --state "
+            "or --time out",
+            code="time-and-state",
+        )
     asked.count(files)
 
 
@@ -270,14 +247,14 @@ def counts(files: opt.Paths, /, *, asked: Annotated[CountsOptions, FLAT] = Count
 
 
 @option_group
-class ActivesBudget(PrivacyOptions):
+class ActivesBudget(BudgetOptions):
     """How much privacy a cycle has to spend, and how long cycles and days are."""
 
     epsilon: Annotated[
         float | None,
         option("Privacy budget of a cycle, which is as long as --span; 1 is usual, less is safer.", alias="-e"),
     ] = None
-    delta: opt.Delta = None
+    releases: Annotated[int | None, NOT_HERE] = None
     span: Annotated[str | None, option("Longest span of activity to report. Default: 28d.", "28d")] = None
     every: Annotated[str | None, option("Length of a day: 1d, 12h, 1h. Default: 1d.", "1d")] = None
     start: Annotated[
@@ -286,9 +263,9 @@ class ActivesBudget(PrivacyOptions):
 
     def first(self, tz: str | None) -> int | None:
         """When the first day starts, if that was said."""
-        from panprivacy.cli.calendar import parsed_moment
+        from panprivacy.cli.calendar import parsed_start
 
-        return None if self.start is None else parsed_moment("--start", self.start, tz)
+        return None if self.start is None else parsed_start(self.start, tz)
 
 
 @option_group
@@ -324,13 +301,7 @@ class ActivesOptions(CountOptions):
     budget: Annotated[ActivesBudget, opt.USERS] = ActivesBudget()
     series: Annotated[ActivesTimes, opt.EVENTS] = ActivesTimes()  # type: ignore[assignment]
 
-    def check_options(self, files: Sequence[str], kept: "Kept | None") -> None:
-        """Ask for the column of times, which a pipe need not have."""
-        super().check_options(files, kept)
-        if self.rows.time is None and files != [STDIN]:
-            raise InvalidValue("which column holds the times? Say --time NAME", code="which-time")
-
-    def arguments(self, files: Sequence[str]) -> dict[str, Any]:
+    def arguments(self) -> dict[str, Any]:
         """As `CountOptions.arguments`; where days go by the clock, the first one has begun."""
         from panprivacy.periods import SECOND, Periods, wall_clock
 
@@ -343,7 +314,7 @@ class ActivesOptions(CountOptions):
         if start is None:
             start = Periods.around(wall_clock(), "1d", tz).start
         days = {"span": budget.span, "every": budget.every, "start": start / SECOND, "tz": tz}
-        return super().arguments(files) | days | {"level": self.look.level}
+        return super().arguments() | days | {"level": self.look.level}
 
     def compared(self, est: Any) -> dict[str, tuple[Any, Any]]:
         """As `CountOptions.compared`, and the days, however they are spelled."""
@@ -376,6 +347,8 @@ def actives(files: opt.Paths, /, *, asked: Annotated[ActivesOptions, FLAT] = Act
     FILE is one file or more, a glob in quotes, or - for standard input. Rows of files must be in order of days, and in
     any order within a day. In a pipe the clock ends each day, unless --ahead lets rows do so.
     """
+    if asked.rows.time is None and files != [STDIN]:
+        raise InvalidValue("which column holds the times? Say --time NAME", code="which-time")
     asked.count(files)
 
 
@@ -428,10 +401,10 @@ class RetentionOptions(CountOptions):
     budget: Annotated[RetentionBudget, opt.USERS] = RetentionBudget()
     series: Annotated[RetentionSeries, opt.OTHERS] = RetentionSeries()
 
-    def arguments(self, files: Sequence[str]) -> dict[str, Any]:
+    def arguments(self) -> dict[str, Any]:
         """As `CountOptions.arguments`; each part of the second period has a release."""
         releases = self.budget.releases or (len(self.rows.then) if self.rows.then else None)
-        return super().arguments(files) | {"releases": releases, "newcomers": self.budget.newcomers}
+        return super().arguments() | {"releases": releases, "newcomers": self.budget.newcomers}
 
     def compared(self, est: Any) -> dict[str, tuple[Any, Any]]:
         """As `CountOptions.compared`; one release of a state is of the cohort."""

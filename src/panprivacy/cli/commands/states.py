@@ -91,12 +91,12 @@ def release(
 
     A release spends privacy budget, which is recorded on disk before the answer is printed.
     """
-    from panprivacy.cli.run import Run, kept_anywhere, load_estimator
+    from panprivacy.cli.run import Run, kept_in, load_estimator
     from panprivacy.cli.schedule import AtTheEnd
     from panprivacy.estimates.plots import check_picture
 
     check_picture(plot)
-    with kept_anywhere(state) as kept:
+    with kept_in(state) as kept:
         assert kept is not None
         output = Output(as_json=as_json, as_csv=as_csv)
         AtTheEnd(Run(load_estimator(kept), kept, level, output, plot)).release()
@@ -109,9 +109,9 @@ def rerandomize(state: StatePath, /) -> None:
 
     The state must have been made with --intrusions, which plans how often this can be done.
     """
-    from panprivacy.cli.run import KeptFolder, kept_anywhere, load_estimator
+    from panprivacy.cli.run import KeptFolder, kept_in, load_estimator
 
-    with kept_anywhere(state) as kept:
+    with kept_in(state) as kept:
         assert kept is not None
         est = load_estimator(kept)
         if isinstance(kept, KeptFolder):
@@ -166,9 +166,10 @@ def merge(
     """
     from panprivacy.cli.run import kept_in
     from panprivacy.estimators.merge import merge as merge_estimators
+    from panprivacy.state import StateFile
 
-    with kept_in(target) as kept, ExitStack() as locks:
-        assert kept is not None
+    with kept_in(target, folders=False) as kept, ExitStack() as locks:
+        assert isinstance(kept, StateFile)
         if kept.exists:
             raise FileExistsError(None, "there is a file already; choose another name", target)
         files = _parts(states)
@@ -260,10 +261,11 @@ def grow(
     """
     from panprivacy.cli.run import kept_in
     from panprivacy.ingest import read_ids, split_column
+    from panprivacy.state import StateFile
     from panprivacy.universe import Users
 
-    with kept_in(state) as kept:
-        assert kept is not None
+    with kept_in(state, folders=False) as kept:
+        assert isinstance(kept, StateFile)
         if universe is not None and (old is not None or new is not None):
             raise InvalidValue(
                 "--universe N is for ids 0 .. N-1, --from and --to are for lists: give one or the other",
