@@ -139,8 +139,8 @@ def test_a_pipe_goes_on_when_others_have_made_all_releases(
         with monkeypatch.context() as patch:  # as if it looked before the last one was made
             patch.setattr(Run, "check_left", lambda _: None)
             other.release()
-            schedule._ring()
-        schedule._ring()
+            schedule.ring()
+        schedule.ring()
         schedule._finish(final=True)
         assert capsys.readouterr().err.count("no planned release is left") == 2
         with monkeypatch.context() as patch:

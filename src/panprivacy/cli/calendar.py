@@ -1,6 +1,7 @@
 """The periods of a series: when they end, and which rows of a batch count in which of them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Self
 
@@ -225,6 +226,44 @@ class Calendar:
                 f"there are no events, so the start of a period is not known: say {START}", code="which-start"
             )
         return self._grid
+
+
+@contextmanager
+def in_order_of_time(
+    take: Callable[[Batch], None], calendar: Calendar, lateness: str
+) -> Iterator[Callable[[Batch], None]]:
+    """Give rows of files on in order of time, if none is later than `lateness`: until then, rows wait in memory.
+
+    A row without a time refuses its batch or is left out, as the calendar's policy says; the others wait all the same.
+    """
+    import polars as pl
+
+    waiting: list[Batch] = []
+    patience, moment = length_of(lateness), "\0moment"  # a name that no column of a file has
+
+    def give(batch: Batch, until: int) -> None:
+        rows = batch.rows.filter(pl.col(moment) < until).sort(moment, maintain_order=True).drop(moment)
+        if len(rows):
+            take(replace(batch, file=f"{batch.file}, in order of time", rows=rows, before=0))
+
+    def wait(batch: Batch) -> None:
+        assert calendar.column is not None
+        moments = moments_in(batch.rows[calendar.column], calendar.zone)
+        with Scratch() as scratch:
+            if moments.null_count():
+                calendar.moments(batch, scratch)  # which says which row has no time, unless such rows are left out
+            timed = batch.rows.with_columns(moments.alias(moment)).drop_nulls(moment)
+            rows = pl.concat([*(each.rows for each in waiting), timed])
+            if not len(rows):
+                return
+            waited = scratch.own(rows[moment].to_numpy().copy())
+            until = calendar.reached(replace(batch, rows=timed), waited, patience, scratch) - patience
+        give(replace(batch, rows=rows), until)
+        waiting[:] = [replace(batch, rows=rows.filter(pl.col(moment) >= until))]
+
+    yield wait
+    for batch in waiting:
+        give(batch, END_OF_TIME)
 
 
 def check_periods_planned(

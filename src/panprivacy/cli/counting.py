@@ -17,7 +17,7 @@ from panprivacy.ingest.files import STDIN, is_slow
 
 if TYPE_CHECKING:
     from panprivacy.cli.run import Kept, Run
-    from panprivacy.cli.sources import Events
+    from panprivacy.cli.schedule import Events
     from panprivacy.estimators.base import Estimator
     from panprivacy.universe import Universe, Users
 
@@ -288,7 +288,7 @@ class CountOptions:
     def source(self, files: Sequence[str], run: "Run", kind: Kind) -> "Events":
         """The files, or the pipe that a dash stands for; in a folder, the files may be a batch that counts once."""
         from panprivacy.cli.run import name_batch
-        from panprivacy.cli.sources import Files, Pipe
+        from panprivacy.cli.schedule import Files, Pipe
 
         rows, unlisted, piped = self.rows, self.categories.unlisted, list(files) == [STDIN]
         name_batch(run.kept, self.state.batch, files, run.output)

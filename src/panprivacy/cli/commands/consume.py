@@ -18,7 +18,7 @@ from panprivacy.ingest.files import STDIN
 
 if TYPE_CHECKING:
     from panprivacy.cli.run import Kept, Run
-    from panprivacy.cli.sources import Listened
+    from panprivacy.cli.schedule import Events
     from panprivacy.estimators.base import Estimator
 
 _COLUMN = "id"  # the column of bare ids, if the command names none
@@ -80,7 +80,7 @@ class ConsumeOptions(CountOptions):
             )
         self.command(known=_is_known(est)).check_state(est, users, kept)
 
-    def source(self, files: Sequence[str], run: "Run", kind: Kind) -> "Listened":
+    def source(self, files: Sequence[str], run: "Run", kind: Kind) -> "Events":
         """The broker."""
         assert run.kept is not None
         self._check_sizes(run.est)
@@ -111,7 +111,7 @@ class ConsumeOptions(CountOptions):
                 raise InvalidValue("--edges is for a graph of --nodes N", code="not-a-graph")
         return self.command(known=_is_known(est)).who.columns(est, kind, rows, piped=True)
 
-    def _topic(self, address: str, name: str, columns: Columns) -> "Listened":
+    def _topic(self, address: str, name: str, columns: Columns) -> "Events":
         from panprivacy.brokers.settings import consumer_of, parse_address, read_source
         from panprivacy.cli.topic import MainThreadQueue, Topic
 

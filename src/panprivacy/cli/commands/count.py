@@ -24,7 +24,7 @@ from panprivacy.ingest.files import STDIN
 
 if TYPE_CHECKING:
     from panprivacy.cli.run import Kept, Run
-    from panprivacy.cli.sources import Events
+    from panprivacy.cli.schedule import Events
 
 
 # --- density --------------------------------------------------------------------------------------------------------
@@ -332,10 +332,9 @@ class ActivesOptions(CountOptions):
     def feed(self, run: "Run", source: "Events") -> None:
         """Feed the events day by day."""
         from panprivacy.cli.schedule import Days
-        from panprivacy.cli.sources import Files
 
         self.series.check_given(self.rows.time)
-        days = Days.of(run, self.series, self.rows.time, live=not isinstance(source, Files))
+        days = Days.of(run, self.series, self.rows.time, live=source.live)
         days.feed(source, self.series.release)
 
 
@@ -420,8 +419,6 @@ class RetentionOptions(CountOptions):
 
     def feed(self, run: "Run", source: "Events") -> None:
         """Count the first period and the second, or as much of them as there is."""
-        from panprivacy.cli.sources import Files
-
         if self.series.anew:
             raise InvalidValue(
                 "--anew: the periods of a retention belong together, so that none is counted anew; leave it out",
@@ -433,7 +430,7 @@ class RetentionOptions(CountOptions):
                     "--then FILE is the second period: leave --time and --release-every out", code="second-period"
                 )
             _feed_both(run, source, self.rows.then)
-        elif run.kept is None and isinstance(source, Files) and self.series.time is None:
+        elif run.kept is None and not source.live and self.series.time is None:
             raise InvalidValue(
                 "which events are the second period? Say --then FILE, or --time NAME --release-every 7d, or keep the "
                 "first in a --state FILE",
@@ -445,8 +442,7 @@ class RetentionOptions(CountOptions):
 
 def _feed_both(run: "Run", first: "Events", then: list[str]) -> None:
     """Count the first period and end it; then count each part of the second, and release after it."""
-    from panprivacy.cli.schedule import AtTheEnd
-    from panprivacy.cli.sources import Files
+    from panprivacy.cli.schedule import AtTheEnd, Files
 
     est: Any = run.est
     if est.closed:
