@@ -6,7 +6,7 @@ Each piece of advice is computed first, and given only if the standard error wou
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import exp, inf, sqrt
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 from panprivacy.checks import TINY_DELTA, large_delta
 from panprivacy.cli.output import Output
@@ -24,30 +24,19 @@ _OF_A_COUNT = 0.5  # a relative error above this leaves hardly more than the ord
 _HELPS = 0.9  # of the standard error is left, at most, if a change is worth a word
 
 
-class Expected(NamedTuple):
-    """The standard error that a release will have, the largest that tells anything, and what it is an error of."""
-
-    error: float
-    most: float
-    of: str
-    shown: str
-
-    @classmethod
-    def of_release(cls, est: Any) -> Self:
-        """What the next release of an estimator will err by."""
-        errors = est.expected_errors()
-        if "count_relative_stderr" in errors:
-            error = errors["count_relative_stderr"]
-            return cls(error, _OF_A_COUNT, " of the count", f"{error:.0%}")
-        if "active_stderr" in errors:
-            error = est.stderr_at(PLAUSIBLE)
-            users = (
-                f", or {error * est.universe.size:,.0f} users, which hides a day on which {PLAUSIBLE:.0%} are active"
-            )
-            return cls(error, PLAUSIBLE, users, f"{error:.2g}")
-        mean, share = errors.pop("mean_stderr", None), next((each for each in errors.values() if each is not None), 0.0)
-        error = share if mean is None or share else mean / est.up_to
-        return cls(error, GUESS, ", of a share between 0 and 1", f"{error:.2g}")
+def expected_error(est: Any) -> tuple[float, float, str]:
+    """The standard error of the next release, the largest that tells anything, and the first in words."""
+    errors = est.expected_errors()
+    if "count_relative_stderr" in errors:
+        error = errors["count_relative_stderr"]
+        return error, _OF_A_COUNT, f"{error:.0%} of the count"
+    if "active_stderr" in errors:
+        error = est.stderr_at(PLAUSIBLE)
+        users = f"{error * est.universe.size:,.0f} users, which hides a day on which {PLAUSIBLE:.0%} are active"
+        return error, PLAUSIBLE, f"{error:.2g}, or {users}"
+    mean, share = errors.pop("mean_stderr", None), next((each for each in errors.values() if each is not None), 0.0)
+    error = share if mean is None or share else mean / est.up_to
+    return error, GUESS, f"{error:.2g}, of a share between 0 and 1"
 
 
 @dataclass(frozen=True)
@@ -111,16 +100,14 @@ def expected_noise(est: Any, spelled: Callable[[str], str] = str) -> str | None:
     >>> expected_noise(pp.Density(10**6, epsilon=1.0)), "more epsilon" in expected_noise(pp.Continual(10, epsilon=0.02))
     (None, True)
     """
-    expected = Expected.of_release(est)
-    if expected.error <= expected.most:
+    error, most, told = expected_error(est)
+    if error <= most:
         return None
     if est.TRAITS.unit == "moves":  # has no planned releases that could be fewer
-        return (
-            f"releases will be mostly noise: each errs by about {expected.shown}; what helps: more {spelled('epsilon')}"
-        )
+        return f"releases will be mostly noise: each errs by about {error:.2g}; what helps: more {spelled('epsilon')}"
     helps = [advice for advice, changed in _advice(est, spelled) if error_left(est, **changed) < _HELPS]
     return (
-        f"releases will be mostly noise: each has a standard error of about {expected.shown}{expected.of}; what helps: "
+        f"releases will be mostly noise: each has a standard error of about {told}; what helps: "
         f"{', '.join(helps)}; panprivacy plan compares them"
     )
 
@@ -160,28 +147,16 @@ _ERRORS = {
 
 _MANY = 50  # releases beyond which Gaussian noise is usually worth a word
 _WEAK = 10.0  # an epsilon above this is hardly a promise
-_BETTER = "panprivacy plan finds an epsilon and a size that do better"
 
 
-def note_large_delta(delta: float, output: Output) -> None:
-    """Say in words what a delta is that is not tiny."""
-    if delta > TINY_DELTA:
-        output.note(large_delta(delta))
-
-
-def note_unused_delta(est: Estimator[Any], asked: float | None, output: Output, *, continued: bool) -> None:
-    """Say so where a delta was allowed and the noise is Laplace noise, which needs none."""
-    if asked and not est.delta:
-        output.note("this state has Laplace noise, so no delta is used" if continued else UNUSED)
-
-
-def note_what_a_delta_buys(est: Estimator[Any], output: Output) -> None:
-    """Say of many releases with Laplace noise what they would err by with Gaussian noise, if that is less."""
+def note_delta(est: Estimator[Any], asked: float | None, output: Output, *, continued: bool) -> None:
+    """Say that a delta was allowed and Laplace noise needs none; or by how much one would help many releases."""
     releases = est.budget.releases
-    if est.delta or releases <= _MANY:
+    if est.delta:
         return
-    left = error_left(est, delta=DELTA)
-    if left < 1:
+    if asked:
+        output.note("this state has Laplace noise, so no delta is used" if continued else UNUSED)
+    elif not continued and releases > _MANY and (left := error_left(est, delta=DELTA)) < 1:
         errors = {name: error for name, error in est.expected_errors().items() if error is not None}
         name = next(name for name in _ERRORS if name in errors)
         output.note(
@@ -192,21 +167,15 @@ def note_what_a_delta_buys(est: Estimator[Any], output: Output) -> None:
 
 def note_epsilon(est: Estimator[Any], output: Output) -> None:
     """Say in words what a large epsilon and a large delta mean."""
-    note_large_delta(est.delta, output)
-    epsilon = est.epsilon
+    epsilon, delta = est.epsilon, est.delta
+    if delta > TINY_DELTA:
+        output.note(large_delta(delta))
     if epsilon > _WEAK:
         times = f"{exp(epsilon):,.0f}" if epsilon < 30 else f"e^{epsilon:g}"
         output.note(
             f"epsilon {epsilon:g} protects hardly anybody: state and releases together may multiply the odds that a "
             f"user appeared by {times}; with epsilon 1, by {exp(1):.1f} at most"
         )
-
-
-def note_expected_noise(est: Estimator[Any], output: Output) -> None:
-    """Say beforehand that releases will be mostly noise, and what would help."""
-    noise = expected_noise(est, spelled=lambda name: f"--{name}")
-    if noise is not None:
-        output.note(noise)
 
 
 def note_missed_error(est: Any, asked: float | None, output: Output) -> None:
@@ -222,17 +191,12 @@ def note_missed_error(est: Any, asked: float | None, output: Output) -> None:
     )
 
 
-def note_noise(released: Any, output: Output) -> None:
-    """Say of a release that it is mostly noise, if it is."""
-    if released.mostly_noise:
-        output.note(f"this answer is mostly noise; {_BETTER}")
-
-
-def note_noise_of_series(releases: Sequence[Any], output: Output) -> None:
-    """Say of a series that its releases are mostly noise, if at least half of them are.
+def note_noise(releases: Sequence[Any], output: Output) -> None:
+    """Say of an answer that it is mostly noise, or of a series, if at least half of its releases are.
 
     The first releases of a series often are, since few users have come yet.
     """
-    noisy = sum(release.mostly_noise for release in releases)
-    if noisy and 2 * noisy >= len(releases):
-        output.note(f"{noisy:,} of {counted(len(releases), 'release')} are mostly noise; {_BETTER}")
+    noisy, many = sum(release.mostly_noise for release in releases), len(releases)
+    if noisy and 2 * noisy >= many:
+        what = "this answer is" if many == 1 else f"{noisy:,} of {many:,} releases are"
+        output.note(f"{what} mostly noise; panprivacy plan finds an epsilon and a size that do better")

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import datetime
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Any, Self
 
 from cyclopts import CycloptsError
 
@@ -181,6 +181,7 @@ class Output:
             raise CannotShow(f"standard output cannot be written: {(error.strerror or str(error)).lower()}") from None
 
     def _write(self, thing: Any) -> None:
+        """Write a result; one with `cells` and `frame_rows` is part of a table, which is printed as its rows come."""
         from panprivacy.display import finite
 
         if self.as_json:
@@ -189,7 +190,7 @@ class Output:
             self._write_rows(thing)
         elif not sys.stdout.isatty():
             print(*lines_of(thing), sep="\n")
-        elif isinstance(thing, TableRows):
+        elif hasattr(thing, "frame_rows"):
             for row in thing.cells():
                 self._print_cells(row)
         else:
@@ -245,23 +246,12 @@ def as_line(thing: Any) -> str:
     return text[1:-1] if text.startswith("<") and text.endswith(">") else text
 
 
-@runtime_checkable
-class TableRows(Protocol):
-    """Rows of a table that is printed as they come."""
-
-    def cells(self) -> list[dict[str, str]]:
-        """The rows: texts by the names of columns."""
-
-    def rows(self) -> list[dict[str, Any]]:
-        """The rows with unrounded numbers."""
-
-
 def csv_rows(thing: Any) -> list[dict[str, Any]]:
     """The rows of a thing, as its frame has them; of a thing without a frame, one row with all its fields."""
     from panprivacy.estimates import AnyRelease
 
-    if isinstance(thing, TableRows):
-        return thing.rows()
+    if hasattr(thing, "frame_rows"):
+        return list(thing.frame_rows())
     if isinstance(thing, AnyRelease):
         return thing.to_polars().to_dicts()
     fields = as_fields(thing)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from panprivacy.cli.notes import note_noise_of_series
+from panprivacy.cli.notes import note_noise
 from panprivacy.cli.output import Output, as_fields, csv_rows, lines_of
 from panprivacy.display import counted
 from panprivacy.estimates import MonotoneCurve, monotone
@@ -65,7 +65,7 @@ class Dated(dict[str, Any]):
     def __str__(self) -> str:
         return "\n".join(f"{self.when}: {line}" for line in lines_of(self.release))
 
-    def rows(self) -> list[dict[str, Any]]:
+    def frame_rows(self) -> list[dict[str, Any]]:
         """The rows of the release's frame, with the moment. Rows of earlier releases, of a retention, have none."""
         found = csv_rows(self.release)
         if "end" in found[-1]:  # each row has its times
@@ -225,7 +225,7 @@ class Published:
                 self.output.note(f"{counted(left_out, 'more group')}, whose curves --json prints")
         if audited is not None:
             self.output.close(audited)
-        note_noise_of_series([row.release for row in self.rows], self.output)
+        note_noise([row.release for row in self.rows], self.output)
         if self.picture is not None:
             self._draw(self.picture, est, {group: curve.fitted for group, curve in curves.items()}, audited)
 

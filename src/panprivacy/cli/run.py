@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Self, TypeAlias
 
 from panprivacy.checks import check_level
-from panprivacy.cli.notes import note_expected_noise, note_unused_delta, note_what_a_delta_buys
+from panprivacy.cli.notes import expected_noise, note_delta
 from panprivacy.cli.output import Output, ended_in_order
 from panprivacy.cli.published import Dated
 from panprivacy.errors import BudgetExhausted, InvalidValue, PanPrivacyError
@@ -85,7 +85,12 @@ class KeptFolder:
         """
         self._folder = self._found(universe)
         if self._folder is None and make is not None:
-            self._refuse_other_files()
+            names = self._names()
+            if names and not any(_MADE_FIRST in name for name in names):
+                raise PanPrivacyError(
+                    f"{self.path}: has other files, and no ledger of a state folder: name a new one",
+                    code="not-a-folder",
+                )
             try:
                 self._folder, self.new = StateFolder.holding(make(), self.path, shards=self._shards), True
             except FileExistsError:
@@ -101,11 +106,6 @@ class KeptFolder:
             self._pending.expect()
         est: Estimator[Any] = self._pending.estimator
         return est
-
-    def seen(self) -> Estimator[Any]:
-        """The estimator of the folder, to be asked what it is."""
-        with self:
-            return self.opened()
 
     def expect(self) -> None:
         """Let the next `write` write all shards: which users of a batch own a bit must not show."""
@@ -130,14 +130,6 @@ class KeptFolder:
             return StateFolder(self.path, universe)
         except FileNotFoundError:
             return None
-
-    def _refuse_other_files(self) -> None:
-        """Make no folder amid files of others."""
-        names = self._names()
-        if names and not any(_MADE_FIRST in name for name in names):
-            raise PanPrivacyError(
-                f"{self.path}: has other files, and no ledger of a state folder: name a new one", code="not-a-folder"
-            )
 
     def _awaited(self, universe: Any) -> StateFolder:
         """The folder, when the process that makes it is done; its ledger comes last."""
@@ -237,8 +229,6 @@ class Keeper:
         self._est = est
         self._file = file
         self._begun = begun  # is called when the first batch has been counted
-        self.repeatable = est.REPEATABLE
-        """Whether what was counted may be fed again."""
         self._free = 0.0  # when the next write may begin
         self._live = False
         self.behind = False
@@ -286,14 +276,11 @@ class Keeper:
         else:
             self._est.save(self._file)
         end = time.monotonic()
-        self.behind = False
-        self._free = end + self._pause(end - start)
-
-    def _pause(self, took: float) -> float:
-        """How long the next write waits after a write that took `took` seconds."""
+        took, self.behind = end - start, False
         if not isinstance(self._file, KeptFolder):
-            return min(_PAUSE * took, _AT_MOST)
-        return min(took, _AT_MOST) if self._live else min(_PAUSE * took, _OF_FILES)
+            self._free = end + min(_PAUSE * took, _AT_MOST)
+        else:
+            self._free = end + (min(took, _AT_MOST) if self._live else min(_PAUSE * took, _OF_FILES))
 
     def release(self, level: float) -> Any:
         """Spend one planned release; when this returns, that is on disk."""
@@ -326,15 +313,14 @@ class Run:
         check_level(self.level)  # said now, not after an hour of reading
         self.keeper = Keeper(self.est, self.kept, self.forewarn)
         self._warned = self.kept is not None and self.kept.exists  # a state that is there has decided for good
-        note_unused_delta(self.est, self.delta, self.output, continued=self._warned)
-        if not self._warned and not self.delta:
-            note_what_a_delta_buys(self.est, self.output)
+        note_delta(self.est, self.delta, self.output, continued=self._warned)
 
     def forewarn(self) -> None:
         """Say once, when rows turn out to be good and before anything is spent, that releases will be mostly noise."""
-        if not self._warned:
-            self._warned = True
-            note_expected_noise(self.est, self.output)
+        noise = None if self._warned else expected_noise(self.est, spelled=lambda name: f"--{name}")
+        self._warned = True
+        if noise is not None:
+            self.output.note(noise)
 
     @property
     def left(self) -> int:

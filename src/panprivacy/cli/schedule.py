@@ -72,14 +72,14 @@ class Files(Events):
     name = "files"
 
     def feed(self, schedule: "Schedule") -> None:
-        keeper, files = schedule.run.keeper, expand(self.files)
-        with schedule.in_order() as take, Meter(files, schedule.run.output) as meter:
+        run, files = schedule.run, expand(self.files)
+        with schedule.in_order() as take, Meter(files, run.output) as meter:
             for batch in read(files, self.columns, format_=self.format, layout=self.layout):
                 take(batch)
                 meter.advance(batch)
                 del batch  # before the next one is waited for
-                if keeper.repeatable:  # else files are kept whole or not at all: part of them cannot be fed again
-                    keeper.counted()
+                if run.est.REPEATABLE:  # else files are kept whole or not at all: part of them cannot be fed again
+                    run.keeper.counted()
 
 
 @dataclass(frozen=True)
@@ -283,7 +283,7 @@ class AtTheEnd(Schedule):
         if self.every is None:  # a series is drawn, and called noise, once
             if run.picture is not None:
                 run.draw(released)
-            note_noise(released, run.output)
+            note_noise([released], run.output)
 
 
 @dataclass

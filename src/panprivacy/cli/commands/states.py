@@ -24,31 +24,29 @@ def show(state: StatePath, /, *, plot: Plot = None, as_json: Json = False, as_cs
     from panprivacy.state import StateFile
 
     check_picture(plot)
-    kept = KeptFolder(state) if is_folder(state) else None
-    est = StateFile(state).load() if kept is None else kept.seen()
+    est: Any
+    folder = None
+    if is_folder(state):
+        with KeptFolder(state) as kept:
+            est, folder = kept.opened(), kept.folder
+    else:
+        est = StateFile(state).load()
+    shards = {} if folder is None else {"shards": folder.shards, "shards_behind": folder.shards_behind}
     output = Output(as_json=as_json, as_csv=as_csv, quiet=True)
-    behind = 0 if kept is None else kept.folder.shards_behind
-    shards = {} if kept is None else {"shards": kept.folder.shards, "shards_behind": behind}
-    if plot is not None or as_csv:
-        last = _last_of(est, state)
-        if plot is not None:
-            last.plot(plot)
-    if not as_csv:
-        output.answer(_described(est) | shards if as_json else kept.folder if kept else est)
-    if not as_json and _makes_releases(est) and est.last is not None:
-        output.answer(est.last)
-    if behind:
-        Output().note(
-            f"{state}: a rerandomisation broke off, and {behind} of {shards['shards']} shards are as they were: "
-            f"panprivacy rerandomize {state} finishes it"
-        )
-
-
-def _last_of(est: Any, state: str) -> Any:
-    """The last release; without one there is no picture and no table."""
-    if not _makes_releases(est) or est.last is None:
+    last = est.last if _makes_releases(est) else None
+    if last is None and (plot is not None or as_csv):
         raise PanPrivacyError(f"{state}: no release was made yet, which --plot or --csv could show", code="no-release")
-    return est.last
+    if last is not None and plot is not None:
+        last.plot(plot)
+    if not as_csv:
+        output.answer(_described(est) | shards if as_json else folder or est)
+    if not as_json and last is not None:
+        output.answer(last)
+    if shards.get("shards_behind"):
+        Output().note(
+            f"{state}: a rerandomisation broke off, and {shards['shards_behind']} of {shards['shards']} shards are as "
+            f"they were: panprivacy rerandomize {state} finishes it"
+        )
 
 
 def _makes_releases(est: Any) -> bool:
