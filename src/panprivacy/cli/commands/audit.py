@@ -16,10 +16,9 @@ from panprivacy.display import format_bytes
 from panprivacy.errors import InvalidValue
 
 if TYPE_CHECKING:
-    from panprivacy.audit.crossings import Filled
     from panprivacy.audit.enumeration.wording import Result
     from panprivacy.audit.memory import Imaged, Scenario
-    from panprivacy.audit.subjects import Case, Subject
+    from panprivacy.audit.subjects import Subject
 
 T = TypeVar("T")
 
@@ -125,7 +124,9 @@ def _audit_exactly(estimator: str | None, asked: CaseOptions, printing: Output) 
     subjects = _chosen(estimator)
     case = Case(asked.epsilon, users, asked.events, asked.releases, asked.intrusions, asked.deletions)
     results = [subject.audit(case) for subject in _track(subjects, "auditing")]
-    _note_raised(subjects, case)
+    for least in sorted({subject.least for subject in subjects if subject.least > case.epsilon}):
+        names = "; ".join(subject.name for subject in subjects if subject.least == least)
+        Output().note(f"{names}: audited at epsilon {least:g}; with less there is too much to enumerate")
     if printing.for_programs:
         rows = [{"name": s.name, "private": s.private, **r.as_dict()} for s, r in zip(subjects, results, strict=True)]
         _print_rows(rows, printing)
@@ -151,47 +152,27 @@ def _chosen(name: str | None) -> "list[Subject]":
     return found
 
 
-def _note_raised(subjects: "list[Subject]", case: "Case") -> None:
-    """Say which estimators were audited at a larger epsilon than was asked for."""
-    for least in sorted({subject.least for subject in subjects if subject.least > case.epsilon}):
-        names = "; ".join(subject.name for subject in subjects if subject.least == least)
-        Output().note(f"{names}: audited at epsilon {least:g}; with less there is too much to enumerate")
-
-
 def _table(subjects: "list[Subject]", results: "list[Result]") -> Table:
     table = Table("estimator", "claimed", "exact", "verdict", "witness", row_styles=["", "dim"])
     for subject, result in zip(subjects, results, strict=True):
-        table.add_row(subject.name, _claimed(result), _found(result), _verdict(subject, result), _witness(result))
+        claimed = "nothing" if isinf(result.claimed) else f"{result.claimed:.6f}"
+        found = "infinite" if isinf(result.worst_loss) else f"{result.worst_loss:.6f}"
+        if result.claimed_delta:  # then the delta at the epsilon that is claimed is what is compared
+            found = f"{claimed}\ndelta {result.worst_delta:.1e}"
+            claimed = f"{claimed}\ndelta {result.claimed_delta:.1e}"
+        verdict = "[bold red]FAILS" if subject.private else "[yellow]fails as printed"
+        if isinf(result.claimed):
+            verdict = "not private"
+        elif result.holds:
+            verdict = "[green]holds"
+        witness = "nothing seen depends on anybody"
+        if result.witness:
+            witness = result.witness.sentence
+        elif result.worst_delta:
+            beyond = f"what noise in the state beyond {result.reach} might tell"
+            witness = f"nothing tells more than epsilon; the delta is {beyond}"
+        table.add_row(subject.name, claimed, found, verdict, witness)
     return table
-
-
-def _claimed(result: "Result") -> str:
-    if result.claimed_delta:
-        return f"{result.claimed:.6f}\ndelta {result.claimed_delta:.1e}"
-    return "nothing" if isinf(result.claimed) else f"{result.claimed:.6f}"
-
-
-def _found(result: "Result") -> str:
-    """The loss; with a delta, the delta at the epsilon that is claimed."""
-    if result.claimed_delta:
-        return f"{result.claimed:.6f}\ndelta {result.worst_delta:.1e}"
-    return "infinite" if isinf(result.worst_loss) else f"{result.worst_loss:.6f}"
-
-
-def _witness(result: "Result") -> str:
-    if result.witness:
-        return result.witness.sentence
-    if result.worst_delta:
-        return f"nothing tells more than epsilon; the delta is what noise in the state beyond {result.reach} might tell"
-    return "nothing seen depends on anybody"
-
-
-def _verdict(subject: "Subject", result: "Result") -> str:
-    if isinf(result.claimed):
-        return "not private"
-    if result.holds:
-        return "[green]holds"
-    return "[bold red]FAILS" if subject.private else "[yellow]fails as printed"
 
 
 def _audit_crossings(estimator: str | None, printing: Output, *, markdown: bool) -> bool:
@@ -206,16 +187,13 @@ def _audit_crossings(estimator: str | None, printing: Output, *, markdown: bool)
     elif markdown:
         print(crossings.markdown(found))
     else:
-        Console().print(_table_of_crossings(found))
+        headers = ("estimator", "crossed with", "verdict", "exact", "stated", "how, or why not")
+        table = Table(*headers, row_styles=["", "dim"])
+        for name, feature, cell in found:
+            verdict = cell.verdict.value if cell.holds else "[bold red]DOES NOT HOLD"
+            table.add_row(name, feature, verdict, cell.exact, cell.stated, cell.reason or cell.how.value)
+        Console().print(table)
     return all(one.cell.holds for one in found)
-
-
-def _table_of_crossings(found: "list[Filled]") -> Table:
-    table = Table("estimator", "crossed with", "verdict", "exact", "stated", "how, or why not", row_styles=["", "dim"])
-    for estimator, feature, cell in found:
-        verdict = cell.verdict.value if cell.holds else "[bold red]DOES NOT HOLD"
-        table.add_row(estimator, feature, verdict, cell.exact, cell.stated, cell.reason or cell.how.value)
-    return table
 
 
 def _audit_memory(beginning: str, sizes: list[int], printing: Output, *, markdown: bool) -> bool:
@@ -261,6 +239,15 @@ def _print_row(row: tuple[str, ...]) -> None:
 
 
 def _row_of_image(result: "Imaged") -> tuple[str, ...]:
+    others = {
+        "words": result.words_found,
+        "counts": result.counts_found,
+        "exact counts of releases": result.releases_found,
+        "keys": result.keys_found,
+        "batches told by files": result.differences,
+    }
+    leaks = ["LEAKS", *(f"{number:,} {what}" for what, number in others.items() if number)]
+    leaks += [] if result.bits_seen else ["bits not located"]
     return (
         result.scenario,
         f"{result.users:,}",
@@ -268,20 +255,5 @@ def _row_of_image(result: "Imaged") -> tuple[str, ...]:
         format_bytes(result.image_bytes),
         f"{result.users_named:,} of {result.came:,}",
         f"{result.ids_found:,}",
-        _verdict_of_image(result),
+        "nothing found" if result.clean else ", ".join(leaks),
     )
-
-
-def _verdict_of_image(result: "Imaged") -> str:
-    if result.clean:
-        return "nothing found"
-    others = (
-        (result.words_found, "words"),
-        (result.counts_found, "counts"),
-        (result.releases_found, "exact counts of releases"),
-        (result.keys_found, "keys"),
-        (result.differences, "batches told by files"),
-    )
-    more = "".join(f", {number:,} {what}" for number, what in others if number)
-    unseen = "" if result.bits_seen else ", bits not located"
-    return f"LEAKS{more}{unseen}"

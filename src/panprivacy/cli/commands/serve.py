@@ -76,7 +76,8 @@ def _serve(
                 print(f"{file}: {counted(len(settings.counters), 'counter')}, and nothing wrong")
             else:
                 reread = None if file is None else lambda: config.read_settings(file).at_port(port)
-                server.run(asked, hardening, _show_demo if file is None else _show_address, reread)
+                hint = "   (Ctrl-C ends it)" if file is None else ""
+                server.run(asked, hardening, lambda address: print(f"{address}{hint}", flush=True), reread)
     except InvalidSettings as error:
         for problem in error.problems:
             _note(problem)
@@ -98,14 +99,6 @@ def _note_noise(settings: "Settings") -> None:
         noise = expected_noise(est)
         if noise is not None:
             _note(f"counters.{counter.name}: {noise}")
-
-
-def _show_address(address: str) -> None:
-    print(address, flush=True)  # a script may wait for it
-
-
-def _show_demo(address: str) -> None:
-    _show_address(f"{address}   (Ctrl-C ends it)")
 
 
 def token() -> None:

@@ -5,9 +5,11 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 from importlib.util import find_spec
+from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import validators
 
@@ -103,27 +105,17 @@ def compile() -> None:
     print(f"compiled, or found compiled, in {time.perf_counter() - began:.1f} s")
 
 
-class Answer(NamedTuple):
-    """How many users a contestant counted, and the bytes of its state, if it shows them."""
-
-    users: float
-    state: int | None
-
-
-class Contestant(NamedTuple):
-    """An estimator or a sketch that counts the different users in a file, and whether it is private."""
+@dataclass
+class Contestant:
+    """An estimator or a sketch that counts the different users in a file: its best time, and its last answer."""
 
     name: str
     private: str
-    run: Callable[[str], Answer]
-
-
-class Result(NamedTuple):
-    """The best time of a contestant, and its last answer."""
-
-    contestant: Contestant
-    seconds: float
-    answer: Answer
+    run: Callable[[str], tuple[float, int | None]]
+    """How many users there are in a file, and the bytes of its state, if it shows them."""
+    seconds: float = inf
+    users: float = 0.0
+    state: int | None = None
 
 
 def bench(
@@ -144,8 +136,9 @@ def bench(
             raise InvalidValue("events, users and rounds are at least 1", code="bench-range")
         file = str(Path(folder) / "events.parquet")
         truth = _write_events(file, events, users)
-        results = _race(_contestants(users, epsilon), file, rounds)
-        _print(results, events, truth)
+        contestants = _contestants(users, epsilon)
+        _race(contestants, file, rounds)
+        _print(contestants, events, truth)
 
 
 def _write_events(file: str, events: int, users: int) -> int:
@@ -176,7 +169,7 @@ def _contestants(users: int, epsilon: float) -> list[Contestant]:
     return entered
 
 
-def _fed(est: Any, file: str) -> Answer:
+def _fed(est: Any, file: str) -> tuple[float, int | None]:
     from panprivacy.ingest import Columns, Kind, read
     from panprivacy.ingest.feed import BatchFeeder
 
@@ -184,26 +177,26 @@ def _fed(est: Any, file: str) -> Answer:
     feed = BatchFeeder(est, columns)
     for batch in read([file], columns):
         feed.take(batch)
-    return Answer(est.release().count, len(est.to_bytes()))
+    return est.release().count, len(est.to_bytes())
 
 
-def _polars(file: str) -> Answer:
+def _polars(file: str) -> tuple[float, int | None]:
     import polars as pl
 
-    return Answer(pl.scan_parquet(file).select(pl.col("user").approx_n_unique()).collect().item(), None)
+    return pl.scan_parquet(file).select(pl.col("user").approx_n_unique()).collect().item(), None
 
 
-def _duckdb(file: str) -> Answer:
+def _duckdb(file: str) -> tuple[float, int | None]:
     import duckdb
     import polars as pl
 
     with duckdb.connect(config={"threads": pl.thread_pool_size()}) as database:
         row = database.execute("select approx_count_distinct(user) from read_parquet(?)", [file]).fetchone()
     assert row is not None
-    return Answer(row[0], None)
+    return row[0], None
 
 
-def _datasketches(file: str) -> Answer:
+def _datasketches(file: str) -> tuple[float, int | None]:
     import polars as pl
     from datasketches import hll_sketch
 
@@ -211,29 +204,24 @@ def _datasketches(file: str) -> Answer:
     for batch in pl.scan_parquet(file).collect_batches():
         for user in batch["user"].to_list():  # its Python interface takes one value at a time
             sketch.update(user)
-    return Answer(sketch.get_estimate(), len(sketch.serialize_compact()))
+    return sketch.get_estimate(), len(sketch.serialize_compact())
 
 
-def _race(contestants: list[Contestant], file: str, rounds: int) -> list[Result]:
+def _race(contestants: list[Contestant], file: str, rounds: int) -> None:
     """Time everybody; the rounds are interleaved, so that a slow spell of the machine hits all alike."""
     from rich.console import Console
     from rich.progress import track
 
     for contestant in contestants[:-1]:  # compile and warm up; the last one is slow and compiles nothing
         contestant.run(file)
-    best: dict[str, Result] = {}
     turns = [contestant for _ in range(rounds) for contestant in contestants]
     for contestant in track(turns, description="timing", transient=True, console=Console(stderr=True)):
         start = time.perf_counter()
-        answer = contestant.run(file)
-        seconds = time.perf_counter() - start
-        if contestant.name in best:
-            seconds = min(seconds, best[contestant.name].seconds)
-        best[contestant.name] = Result(contestant, seconds, answer)
-    return list(best.values())
+        contestant.users, contestant.state = contestant.run(file)
+        contestant.seconds = min(contestant.seconds, time.perf_counter() - start)
 
 
-def _print(results: list[Result], events: int, truth: int) -> None:
+def _print(contestants: list[Contestant], events: int, truth: int) -> None:
     import polars as pl
     from rich.console import Console
     from rich.table import Table
@@ -243,11 +231,10 @@ def _print(results: list[Result], events: int, truth: int) -> None:
     who = f"{counted(events, 'event')} of {counted(truth, 'user')}"
     title = f"{who}, Parquet to answer, {counted(pl.thread_pool_size(), 'thread')}"
     table = Table("", "ns an event", "state", "relative error", "private", title=title)
-    for result in results:
-        state = format_bytes(result.answer.state) if result.answer.state is not None else "not shown"
-        error = abs(result.answer.users - truth) / truth
-        nanoseconds = f"{result.seconds / events * 1e9:.1f}"
-        table.add_row(result.contestant.name, nanoseconds, state, f"{error:.2%}", result.contestant.private)
+    for each in contestants:
+        state = format_bytes(each.state) if each.state is not None else "not shown"
+        error = abs(each.users - truth) / truth
+        table.add_row(each.name, f"{each.seconds / events * 1e9:.1f}", state, f"{error:.2%}", each.private)
     Console().print(table)
 
 
