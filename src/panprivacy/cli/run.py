@@ -4,9 +4,9 @@ import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self, TypeAlias
+from typing import Any, TypeAlias
 
 from panprivacy.checks import check_level
 from panprivacy.cli.notes import expected_noise, note_delta
@@ -43,10 +43,11 @@ def refuse_folder(path: str) -> None:
         )
 
 
-class KeptFolder:
+class KeptFolder(ExitStack):
     """A state folder that a command feeds: events wait in memory, plainly, until they are written together."""
 
     def __init__(self, path: str, shards: int | None = None) -> None:
+        super().__init__()
         file = Path(path.rstrip("/"))
         if file.is_file():
             raise PanPrivacyError(
@@ -59,13 +60,6 @@ class KeptFolder:
         """Which batch the files of this command are, if that was said."""
         self._shards = shards
         self._folder: StateFolder | None = None
-        self._open = ExitStack()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._open.close()
 
     @property
     def folder(self) -> StateFolder:
@@ -101,7 +95,7 @@ class KeptFolder:
             raise PanPrivacyError(
                 f"{self.path}: has {self.folder.shards} shards, and {self._shards} were asked for", code="another-size"
             )
-        self._pending = self._open.enter_context(self.folder.pending())
+        self._pending = self.enter_context(self.folder.pending())
         if make is not None:
             self._pending.expect()
         est: Estimator[Any] = self._pending.estimator
@@ -215,8 +209,9 @@ def name_batch(kept: object, text: str | None, files: Sequence[str], output: Out
         )
 
 
-class Keeper:
-    """Writes an estimator to the file or folder it is kept in, if there is one.
+@dataclass
+class Run:
+    """An estimator that a command feeds: it writes the state, spends releases, and shows the answers.
 
     A file that lags behind is an older version of the state: reading it and the memory is reading the state twice.
     So a batch is written at once, or, where writes are slow, as soon as they have paused long enough, and after a
@@ -225,30 +220,44 @@ class Keeper:
     process can read the files as well.
     """
 
-    def __init__(self, est: Estimator[Any], file: Kept | None, begun: Callable[[], None] = lambda: None) -> None:
-        self._est = est
-        self._file = file
-        self._begun = begun  # is called when the first batch has been counted
+    est: Estimator[Any]
+    kept: Kept | None
+    level: float
+    output: Output
+    picture: str | None = None
+    """The file that a release is drawn in, or, where there is one, the series of releases."""
+    column: str | None = None
+    """The column of groups or categories, whose name the picture shows."""
+    delta: float | None = None
+    """The delta that the command allows."""
+    new: Callable[[], Estimator[Any]] | None = None
+    """Makes another estimator, where each period has its own."""
+    behind: bool = field(init=False, default=False)
+    """Whether something was counted that is not in the file."""
+    used: bool = field(init=False, default=False)
+    """Whether anything was counted."""
+
+    def __post_init__(self) -> None:
+        check_level(self.level)  # said now, not after an hour of reading
         self._free = 0.0  # when the next write may begin
         self._live = False
-        self.behind = False
-        """Whether something was counted that is not in the file."""
-        self.used = False
-        """Whether anything was counted."""
+        self._warned = self.kept is not None and self.kept.exists  # a state that is there has decided for good
+        note_delta(self.est, self.delta, self.output, continued=self._warned)
 
-    @property
-    def budget(self) -> Any:
-        """The budget, of which another process may have spent a release from the same folder meanwhile."""
-        return self._file.folder.budget if isinstance(self._file, KeptFolder) else self._est.budget
+    def forewarn(self) -> None:
+        """Say once, when rows turn out to be good and before anything is spent, that releases will be mostly noise."""
+        noise = None if self._warned else expected_noise(self.est, spelled=lambda name: f"--{name}")
+        self._warned = True
+        if noise is not None:
+            self.output.note(noise)
 
     def counted(self, *, live: bool = False) -> None:
         """Note that a batch was counted, of a pipe or of a file, and write it unless writing has to pause."""
         if not self.used:
-            self._begun()
-        self.used, self.behind = True, self._file is not None
-        if isinstance(self._file, KeptFolder):
-            self._file.expect()
-        self._live = live
+            self.forewarn()
+        self.used, self.behind, self._live = True, self.kept is not None, live
+        if isinstance(self.kept, KeptFolder):
+            self.kept.expect()
         self.write_if_due()
 
     @property
@@ -267,67 +276,27 @@ class Keeper:
             self.write()
 
     def write(self) -> None:
-        """Write the state; when this returns, it is on disk."""
-        if self._file is None:
+        """Write the state, if it is kept; when this returns, it is on disk."""
+        if self.kept is None:
             return
         start = time.monotonic()
-        if isinstance(self._file, KeptFolder):
-            self._file.write()
+        if isinstance(self.kept, KeptFolder):
+            self.kept.write()
         else:
-            self._est.save(self._file)
+            self.est.save(self.kept)
         end = time.monotonic()
         took, self.behind = end - start, False
-        if not isinstance(self._file, KeptFolder):
+        if not isinstance(self.kept, KeptFolder):
             self._free = end + min(_PAUSE * took, _AT_MOST)
         else:
             self._free = end + (min(took, _AT_MOST) if self._live else min(_PAUSE * took, _OF_FILES))
 
-    def release(self, level: float) -> Any:
-        """Spend one planned release; when this returns, that is on disk."""
-        if isinstance(self._file, KeptFolder):
-            self.behind = False
-            return self._file.release(level)
-        released = self._est.next_release(level)
-        self.write()
-        return released
-
-
-@dataclass
-class Run:
-    """An estimator that a command feeds: it spends releases, saves the state first, and shows the answers."""
-
-    est: Estimator[Any]
-    kept: Kept | None
-    level: float
-    output: Output
-    picture: str | None = None
-    """The file that a release is drawn in, or, where there is one, the series of releases."""
-    column: str | None = None
-    """The column of groups or categories, whose name the picture shows."""
-    delta: float | None = None
-    """The delta that the command allows."""
-    new: Callable[[], Estimator[Any]] | None = None
-    """Makes another estimator, where each period has its own."""
-
-    def __post_init__(self) -> None:
-        check_level(self.level)  # said now, not after an hour of reading
-        self.keeper = Keeper(self.est, self.kept, self.forewarn)
-        self._warned = self.kept is not None and self.kept.exists  # a state that is there has decided for good
-        note_delta(self.est, self.delta, self.output, continued=self._warned)
-
-    def forewarn(self) -> None:
-        """Say once, when rows turn out to be good and before anything is spent, that releases will be mostly noise."""
-        noise = None if self._warned else expected_noise(self.est, spelled=lambda name: f"--{name}")
-        self._warned = True
-        if noise is not None:
-            self.output.note(noise)
-
     @property
     def left(self) -> int:
-        """How many planned releases are not made yet."""
+        """How many planned releases are not made yet; another process may have made one from the same folder."""
         if self.est.TRAITS.unit == "days":
             return 1  # there is always one more
-        budget = self.keeper.budget
+        budget: Any = self.kept.folder.budget if isinstance(self.kept, KeptFolder) else self.est.budget
         left: int = budget.releases - budget.releases_made
         return left
 
@@ -348,15 +317,20 @@ class Run:
         self.check_left()
         self.forewarn()
         try:
-            return self.keeper.release(self.level)
+            if isinstance(self.kept, KeptFolder):
+                self.behind = False
+                return self.kept.release(self.level)
+            released = self.est.next_release(self.level)
         except BudgetExhausted:
             self.check_left()  # another process was quicker: say it in the words of a command
             raise
+        self.write()
+        return released
 
     def save(self) -> None:
         """Write the state, and say what can be done with it."""
         assert self.kept is not None
-        self.keeper.write()
+        self.write()
         path, left = self.kept.path, self.left
         self.output.note(
             f"{path}: saved; {left} of {self.est.budget.releases} releases left"

@@ -79,7 +79,7 @@ class Files(Events):
                 meter.advance(batch)
                 del batch  # before the next one is waited for
                 if run.est.REPEATABLE:  # else files are kept whole or not at all: part of them cannot be fed again
-                    run.keeper.counted()
+                    run.counted()
 
 
 @dataclass(frozen=True)
@@ -91,20 +91,20 @@ class Pipe(Events):
     name = "standard input"
 
     def feed(self, schedule: "Schedule") -> None:
-        keeper, timer = schedule.run.keeper, schedule.timer
+        run, timer = schedule.run, schedule.timer
         assert timer is not None
         live = Live(sys.stdin.fileno(), self.columns, self.format, self.layout, timer)
-        with Meter([], schedule.run.output) as meter:
+        with Meter([], run.output) as meter:
             for batch in live.batches():
                 if batch is not None:
                     schedule.take(batch)
                     meter.advance(batch)
-                    keeper.counted(live=True)
+                    run.counted(live=True)
                 elif timer.rings():
                     schedule.ring()
                 else:
-                    keeper.write_if_due()
-                timer.wake_at = keeper.due
+                    run.write_if_due()
+                timer.wake_at = run.due
 
 
 @dataclass
@@ -145,9 +145,9 @@ class Schedule(ABC):
             else:
                 source.feed(self)
         except BadInput as error:
-            if run.kept is None or not run.keeper.used:
+            if run.kept is None or not run.used:
                 raise
-            run.keeper.write_what_is_left()
+            run.write_what_is_left()
             raise PanPrivacyError(
                 f"{cause_of(error)}; the batches before it are counted, and saved in {run.kept.path}: {self._go_on}",
                 code="bad-row",
@@ -470,7 +470,7 @@ class Days(PeriodSchedule):
             self._show(self.est.advance(as_datetime(self.calendar.start_of(period))))
 
     def _show(self, released: Sequence[Any]) -> None:
-        self.run.keeper.write()
+        self.run.write()
         self.calendar.passed = self.est.periods.open
         for each in released:
             row = Dated(UNTIL, moment_of(each.end), each, zone=self.calendar.zone)
@@ -483,7 +483,7 @@ class Days(PeriodSchedule):
         if self.final:
             self._show([est.release(run.level)])
         elif run.kept is not None:
-            run.keeper.write()
+            run.write()
             run.output.note(f"{run.kept.path}: saved; the day from {calendar.shown(calendar.opened)} on is not over")
         self.published.close(est)
         cycle = f"a cycle of {told_length(est.days * est.periods.length)} in which the state is read once"

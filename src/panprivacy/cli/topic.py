@@ -150,7 +150,7 @@ class Topic(Events):
                 queue.close()
                 consumer.close()
         if consumer.stopped is not None:
-            before = "; what came before is counted and saved" if run.keeper.used else ""
+            before = "; what came before is counted and saved" if run.used else ""
             raise PanPrivacyError(
                 f"{self.name}: {consumer.stopped.rstrip('.')}{before}; --skip-bad would leave out messages that "
                 "cannot be counted",
@@ -167,7 +167,7 @@ class Topic(Events):
                 future.set_exception(_in_words(error, self.columns))
             finally:
                 body.wipe()
-        schedule.run.keeper.write_what_is_left()
+        schedule.run.write_what_is_left()
         for future, rows in done:
             future.set_result(rows)
 
@@ -177,5 +177,5 @@ class Topic(Events):
             batch = replace(found, file=self.name, position=self.queue.octets)
             schedule.take(batch)
             meter.advance(batch)
-            schedule.run.keeper.counted()
+            schedule.run.counted()
             return len(batch.rows)
