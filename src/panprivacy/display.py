@@ -7,7 +7,8 @@ counted, for a person who watches: the number of events and their pace, which an
 import re
 import sys
 from abc import ABC, abstractmethod
-from contextlib import suppress
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from html import escape
 from math import isfinite
@@ -325,18 +326,6 @@ def use_progress(shown: bool | None) -> None:
     _wanted = shown
 
 
-class ProgressDisplay(Protocol):
-    """Where progress is shown."""
-
-    def show(self, events: int, seconds: float) -> None:
-        """Show how many events were counted in how many seconds."""
-        ...
-
-    def close(self) -> None:
-        """Take the display away, or leave its last number."""
-        ...
-
-
 class EventCounter:
     """Counts events as they are taken, and shows how many once that has lasted; nothing if there is no terminal.
 
@@ -352,14 +341,14 @@ class EventCounter:
             self._expected = length_hint(ids) if self._watched else 0
         self._start = monotonic()
         self._events = 0
-        self._face: ProgressDisplay | None = None
+        self._shown = ExitStack()  # a bar is taken away in the end
+        self._show: Callable[[int, float], None] | None = None
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._face is not None:
-            self._face.close()
+        self._shown.close()
 
     def advance(self, events: int) -> None:
         """Add to the number of events taken."""
@@ -367,65 +356,45 @@ class EventCounter:
         seconds = monotonic() - self._start
         if not self._watched or seconds < PATIENCE:
             return
-        if self._face is None:
-            self._face = (
-                ProgressBar(self._expected) if _on_terminal() else NotebookLine() if _in_notebook() else LogLines()
-            )
-        self._face.show(self._events, seconds)
+        if self._show is None:
+            self._show = self._bar() if _on_terminal() else _line_in_notebook() if _in_notebook() else _lines_in_log()
+        self._show(self._events, seconds)
 
-
-class ProgressBar:
-    """A bar on the last line of a terminal, taken away in the end."""
-
-    def __init__(self, expected: int) -> None:
+    def _bar(self) -> Callable[[int, float], None]:
+        """A bar on the last line of a terminal."""
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
         columns = (BarColumn(), TextColumn("{task.fields[said]}"), TimeElapsedColumn())
         # Without a thread of its own: a bar that nobody closes does not go on drawing.
-        self._progress = Progress(*columns, console=Console(stderr=True), transient=True, auto_refresh=False)
-        self._task = self._progress.add_task("", total=expected or None, said="")
-        self._progress.start()
-
-    def show(self, events: int, seconds: float) -> None:
-        """Draw the bar anew."""
-        self._progress.update(self._task, completed=events, said=_said(events, seconds), refresh=True)
-
-    def close(self) -> None:
-        """Wipe the line."""
-        self._progress.stop()
+        progress = Progress(*columns, console=Console(stderr=True), transient=True, auto_refresh=False)
+        task = progress.add_task("", total=self._expected or None, said="")
+        progress.start()
+        self._shown.callback(progress.stop)
+        return lambda events, seconds: progress.update(
+            task, completed=events, said=_said(events, seconds), refresh=True
+        )
 
 
-class NotebookLine:
+def _line_in_notebook() -> Callable[[int, float], None]:
     """A line under the cell of a notebook, which stays there with the last number."""
+    from IPython.display import display
 
-    def __init__(self) -> None:
-        from IPython.display import display
-
-        self._handle: Any = display({"text/plain": ""}, raw=True, display_id=True)
-
-    def show(self, events: int, seconds: float) -> None:
-        """Write the line anew."""
-        self._handle.update({"text/plain": _said(events, seconds)}, raw=True)
-
-    def close(self) -> None:
-        """Leave the line with its last number."""
+    handle: Any = display({"text/plain": ""}, raw=True, display_id=True)
+    return lambda events, seconds: handle.update({"text/plain": _said(events, seconds)}, raw=True)
 
 
-class LogLines:
+def _lines_in_log() -> Callable[[int, float], None]:
     """A line on standard error from time to time."""
+    due = 0.0
 
-    def __init__(self) -> None:
-        self._next = 0.0
-
-    def show(self, events: int, seconds: float) -> None:
-        """Write a line, if the last one is some time ago."""
-        if seconds >= self._next and sys.stderr is not None:
+    def show(events: int, seconds: float) -> None:
+        nonlocal due
+        if seconds >= due and sys.stderr is not None:
             print(_said(events, seconds), file=sys.stderr, flush=True)
-            self._next = seconds + _PAUSE
+            due = seconds + _PAUSE
 
-    def close(self) -> None:
-        """Leave the lines."""
+    return show
 
 
 def _said(events: int, seconds: float) -> str:

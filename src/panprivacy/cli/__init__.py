@@ -30,11 +30,7 @@ COMMANDS = {
         "merge": ("states", "STATE.pp...", "Join state files into one."),
         "grow": ("states", "STATE.pp", "Add users to the universe of a state."),
         "rerandomize": ("states", "STATE.pp", "Redraw the bits of a state after an announced reading."),
-        "replace-shard": (
-            "states",
-            "FOLDER/ NUMBER",
-            "Replace a lost or corrupt shard of a state folder.",
-        ),
+        "replace-shard": ("states", "FOLDER/ NUMBER", "Replace a lost or corrupt shard of a state folder."),
     },
     "Run a service": {
         "serve": ("serve", "[FILE.toml]", "Serve counters over HTTP, with a page that shows their releases."),

@@ -118,12 +118,12 @@ class Calendar:
     @property
     def opened(self) -> int:
         """When the open period started."""
-        return self._periods.start_of(self.passed)
+        return self.start_of(self.passed)
 
     @property
     def due(self) -> int:
         """When the open period ends."""
-        due = self._periods.start_of(self.passed + 1)
+        due = self.start_of(self.passed + 1)
         if due >= END_OF_TIME:
             raise InvalidValue(
                 f"a period of {self._every} from {self.shown(self.opened)} on ends after 9999", code="period-range"
@@ -132,7 +132,11 @@ class Calendar:
 
     def start_of(self, period: int) -> int:
         """When a period starts."""
-        return self._periods.start_of(period)
+        if self._first is None:
+            raise InvalidValue(
+                f"there are no events, so the start of a period is not known: say {START}", code="which-start"
+            )
+        return self._grid.start_of(period)
 
     def shown(self, moment: int) -> str:
         """A moment on the clocks of the time zone, for people."""
@@ -147,7 +151,7 @@ class Calendar:
     def over(self) -> int:
         """Periods that are over by the wall clock, and not released yet."""
         assert self._now is not None
-        return min(self._periods.number(self._now()), self._planned) - self.passed
+        return min(self._grid.number(self._now()), self._planned) - self.passed
 
     def moments(self, batch: Batch, scratch: Scratch) -> NDArray[np.int64]:
         """The times of a batch, or which row has none."""
@@ -191,7 +195,7 @@ class Calendar:
         except Untimely as row:
             time = f"{self.column} {self.shown(int(times[row.row]))}"
             # What is after the row in time, as far as it is known here: rows of the batch, and the open period.
-            latest = max(int(times[: row.row].max(initial=0)), self._periods.start_of(row.reached))
+            latest = max(int(times[: row.row].max(initial=0)), self.start_of(row.reached))
             late = None if now is not None else latest - int(times[row.row])
             raise bad_row(batch, row.row, self._wrong(time, row.period, row.reached, late)) from None
 
@@ -218,14 +222,6 @@ class Calendar:
         ahead = f"{period - open_:,} {unit}s after the one from {opened} on, which is open by then"
         mend = "mend the time" if late is None else f"mend the time, {sort}"
         return f"{time} is {ahead}; {mend}, or, if nothing came in between, say --ahead {period - open_}"
-
-    @property
-    def _periods(self) -> Periods:
-        if self._first is None:
-            raise InvalidValue(
-                f"there are no events, so the start of a period is not known: say {START}", code="which-start"
-            )
-        return self._grid
 
 
 @contextmanager
@@ -267,9 +263,9 @@ def in_order_of_time(
 
 
 def check_periods_planned(
-    releases: int | None, series: SeriesOptions, files: Sequence[str], reading: FileOptions | None
+    releases: int | None, series: SeriesOptions, files: Sequence[str], reading: FileOptions
 ) -> None:
-    """Refuse `--release-every` for a new state without `--releases`.
+    """Refuse `--release-every` for a new state without `--releases`, and say how many periods there are in files.
 
     A state plans for one release if the command does not say more, and the first period would spend all of epsilon.
     `files` are empty if a pipe or a broker is read, which have a clock to go by.
@@ -278,27 +274,19 @@ def check_periods_planned(
     if every is None or releases is not None or series.anew or (files and time is None):
         return
     length_of(every)
-    found = _periods_found(series, files, reading) if files and reading is not None else ""
+    found, given = "", expand(files) if files else []
+    if time is not None and given and not any(map(is_pipe, given)) and sum(map(size_of, given)) <= _LITTLE:
+        calendar = Calendar.parsed(time, every, series.start, tz=series.tz, policy=RowPolicy(ahead=_EVER))
+        columns = Columns((), Kind.integers, time=calendar.column)
+        ends = []
+        with Scratch() as scratch:
+            for batch in read(given, columns, format_=reading.format, layout=reading.layout):
+                moments = calendar.moments(batch, scratch)
+                if len(moments):
+                    ends.append(calendar.cut(batch, moments, scratch).periods[-1] + 1)
+        if ends and calendar.start is not None:
+            many = f"{max(ends) - calendar.passed:,} of {every}"
+            found = f"; from {calendar.shown(calendar.start)} on, these files have {many}"
     raise InvalidValue(
         f"how many periods? Say --releases K, of which one is spent after each{found}", code="which-releases"
     )
-
-
-def _periods_found(series: SeriesOptions, given: Sequence[str], reading: FileOptions) -> str:
-    """How many periods there are in the files, if that is found out in a moment."""
-    files, every, time = expand(given), series.release_every, series.time
-    assert every is not None
-    assert time is not None
-    if any(map(is_pipe, files)) or sum(map(size_of, files)) > _LITTLE:
-        return ""
-    calendar = Calendar.parsed(time, every, series.start, tz=series.tz, policy=RowPolicy(ahead=_EVER))
-    columns = Columns((), Kind.integers, time=calendar.column)
-    ends = []
-    with Scratch() as scratch:
-        for batch in read(files, columns, format_=reading.format, layout=reading.layout):
-            moments = calendar.moments(batch, scratch)
-            if len(moments):
-                ends.append(calendar.cut(batch, moments, scratch).periods[-1] + 1)
-    if not ends or calendar.start is None:
-        return ""
-    return f"; from {calendar.shown(calendar.start)} on, these files have {max(ends) - calendar.passed:,} of {every}"

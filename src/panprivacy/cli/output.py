@@ -48,11 +48,6 @@ HINTS = {
 """What a command adds to an error of the library, by its code or the names of its hints: the option that helps."""
 
 
-_OTHER_NAMES = {
-    "--error": "panprivacy plan --alpha A says what an error of A takes; distinct alone has --error",
-}
-"""For options of one command that people look for in others, where none has a similar name."""
-
 _NARROWEST = 10  # letters of a column on a terminal, whose later rows may be longer than the first
 
 
@@ -70,21 +65,16 @@ def plain_errors() -> Iterator[None]:
         raise SystemExit(1) from None
     except CycloptsError as error:
         error.verbose = False
-        raise refused(_with_other_name(str(error))) from None
+        why, name = str(error), "Unknown option: --error."
+        if why.startswith(name):  # people look for it in other commands, where no option has a similar name
+            why = f"{name} panprivacy plan --alpha A says what an error of A takes; distinct alone has --error"
+        raise refused(why) from None
     except (PanPrivacyError, ValueError, OSError) as error:
         raise refused(cause_of(error)) from None
     except KeyboardInterrupt as interrupt:
         number = interrupt.number if isinstance(interrupt, Ended) else signal.SIGINT
         how = "interrupted" if number == signal.SIGINT else f"ended by {signal.Signals(number).name}"
         raise refused(f"{how}; a state file is as it was last saved", 128 + number) from None
-
-
-def _with_other_name(why: str) -> str:
-    """What is wrong with an option; for some, with the option that helps instead of one with a similar name."""
-    for option, instead in _OTHER_NAMES.items():
-        if why.startswith(f"Unknown option: {option}."):
-            return f"Unknown option: {option}. {instead}"
-    return why
 
 
 def refused(why: str, status: int = 2) -> SystemExit:
@@ -214,19 +204,13 @@ class Output:
 
     def _print_cells(self, row: dict[str, str]) -> None:
         """Print a row of a table on a terminal, below its header. Rows come one by one, so widths are those known."""
-        names = list(row)
-        if names != self._header:
-            self._header = names
+        lines = [list(row.values())]
+        if list(row) != self._header:
+            self._header = list(row)
             self._widths = [max(len(name), len(text), _NARROWEST) for name, text in row.items()]
-            print(_aligned(names, self._widths))
-        print(_aligned(list(row.values()), self._widths))
-
-    def close(self, thing: Any) -> None:
-        """Show what ends a series: for people under it, for programs on standard error, since it has another shape."""
-        if self.for_programs:
-            self.note(as_line(thing))
-        else:
-            self.answer(thing)
+            lines.insert(0, self._header)
+        for line in lines:
+            print("  ".join(text.ljust(width) for text, width in zip(line, self._widths, strict=True)).rstrip())
 
     def note(self, text: str) -> None:
         """Say something that is not the answer."""
@@ -286,10 +270,6 @@ def _spelled(value: Any) -> Any:
     if isinstance(value, bool):
         return "true" if value else "false"
     return value.isoformat() if isinstance(value, datetime) else finite(value)
-
-
-def _aligned(texts: list[str], widths: list[int]) -> str:
-    return "  ".join(text.ljust(width) for text, width in zip(texts, widths, strict=True)).rstrip()
 
 
 def as_fields(release: Any) -> dict[str, Any]:

@@ -210,8 +210,10 @@ class Published:
                 self.output.answer(curve)
             if left_out:
                 self.output.note(f"{counted(left_out, 'more group')}, whose curves --json prints")
-        if audited is not None:
-            self.output.close(audited)
+        if audited is not None and self.output.for_programs:
+            self.output.note(str(audited))  # not among the answers, since it has another shape
+        elif audited is not None:
+            self.output.answer(audited)
         note_noise([row.release for row in self.rows], self.output)
         if self.picture is not None:
             self._draw(self.picture, est, {group: curve.fitted for group, curve in curves.items()}, audited)

@@ -234,7 +234,7 @@ class AtTheEnd(Schedule):
         """Release, unless the last planned release is for the end."""
         left = self.run.left
         if left > self.final:
-            self._release_dated()
+            self.release(dated=True)
         else:
             self.run.output.note("the last planned release is kept for the end of input" if left else _NONE_LEFT)
 
@@ -242,10 +242,7 @@ class AtTheEnd(Schedule):
         """Release or save; of a series by the clock, show the curve."""
         run, live = self.run, self.source.live
         if self.final and (not live or run.left):
-            if live:
-                self._release_dated()
-            else:
-                self.release()
+            self.release(dated=live)
             if run.kept is None and run.left:
                 run.output.note(f"{counted(run.left, 'more planned release')}, and no --state FILE to make them from")
         elif run.kept is not None:
@@ -253,29 +250,24 @@ class AtTheEnd(Schedule):
         if self.every is not None:
             self.published.close(run.est)
 
-    def release(self) -> None:
-        """Spend one planned release, show it and draw it."""
-        self._show(self.run.spend(), None)
-
-    def _release_dated(self) -> None:
-        """Release from a pipe, which goes on if another process has made the last release at this moment."""
-        try:
-            released = self.run.spend()
-        except BudgetExhausted:
-            self.run.output.note(_NONE_LEFT)
-            return
-        row = Dated(AT, int(time()) * SECOND, released)
-        if self.every is not None:
-            self.published.rows.append(row)
-        self._show(released, row)
-
-    def _show(self, released: Any, row: Dated | None) -> None:
+    def release(self, *, dated: bool = False) -> None:
+        """Spend one planned release, show it, with its time if it is dated, and draw it."""
         run = self.run
         try:
-            if row is None:
-                run.output.answer(released)
-            else:
+            released = run.spend()
+        except BudgetExhausted:
+            if not dated:
+                raise
+            run.output.note(_NONE_LEFT)  # a pipe goes on if another process has made the last one at this moment
+            return
+        try:
+            if dated:
+                row = Dated(AT, int(time()) * SECOND, released)
+                if self.every is not None:
+                    self.published.rows.append(row)
                 run.show(row)
+            else:
+                run.output.answer(released)
         except CannotShow as error:
             path = run.kept and run.kept.path
             lost = f"is spent and saved; panprivacy show {path} has it" if path else "is spent, and lost"
