@@ -21,10 +21,11 @@ from panprivacy.errors import InvalidType, InvalidValue
 
 if TYPE_CHECKING:
     import polars as pl
-    from rich.table import Table as RichTable
+    from rich.console import RenderableType
 
 # The warning alone has a colour: text and lines take the colours of the page, light or dark.
 _CELL = "text-align: left; vertical-align: top; padding: 0.15em 0.8em; border-top: 1px solid rgba(128, 128, 128, 0.35);"
+_TABLE = "border-collapse: collapse; color: inherit; font-size: 90%;"
 _WARNING = "color: #e5484d; font-weight: bold;"
 
 Rows: TypeAlias = tuple[tuple[str, str], ...]
@@ -35,17 +36,23 @@ Rows: TypeAlias = tuple[tuple[str, str], ...]
 class Card:
     """What a thing says of itself: a title, rows of a name and a value, and a warning if there is one.
 
+    There may be a table under it: a header, and lines of as many cells.
+
     >>> card = Card("Release 1", (("density", "0.25"), ("epsilon", "1 spent, 0 left")))
     >>> card.line
     'density 0.25; epsilon 1 spent, 0 left'
-    >>> print(card.text)
-    density 0.25
-    epsilon 1 spent, 0 left
+    >>> print(Card("Release", (("groups", "2"),), None, ("group", "density"), (("north", "0.2"), ("all", "0.3"))).text)
+    groups 2
+    group density
+    north     0.2
+    all       0.3
     """
 
     title: str
     rows: Rows
     warning: str | None = None
+    header: tuple[str, ...] = ()
+    lines: tuple[tuple[str, ...], ...] = ()
 
     @property
     def line(self) -> str:
@@ -55,13 +62,20 @@ class Card:
 
     @property
     def text(self) -> str:
-        """A line for each row, the values below each other."""
+        """A line for each row, the values below each other; then the table in columns."""
         width = max(len(name) for name, _ in self.rows)
-        return "\n".join(f"{name:<{width}} {value}" for name, value in self.rows)
+        lines = [f"{name:<{width}} {value}" for name, value in self.rows]
+        table = [self.header, *self.lines] if self.header else []
+        widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+        for first, *rest in table:
+            cells = [f"{cell:>{width}}" for cell, width in zip(rest, widths[1:], strict=True)]
+            lines.append(" ".join([f"{first:<{widths[0]}}", *cells]))
+        return "\n".join(lines)
 
     @property
-    def grid(self) -> "RichTable":
+    def grid(self) -> "RenderableType":
         """A grid for a terminal."""
+        from rich.console import Group
         from rich.table import Table
         from rich.text import Text
 
@@ -70,67 +84,27 @@ class Card:
             grid.add_row(Text(name), Text(value))
         if self.warning:
             grid.add_row("warning", Text(self.warning, "bold red"))
-        return grid
-
-    @property
-    def html(self) -> str:
-        """A table for a notebook."""
-        rows = [_html_row(name, value) for name, value in self.rows]
-        if self.warning:
-            rows.append(_html_row("warning", self.warning, _WARNING))
-        title = f'<caption style="text-align: left; font-weight: bold;">{escape(self.title)}</caption>'
-        return (
-            f'<table style="border-collapse: collapse; color: inherit; font-size: 90%;">{title}{"".join(rows)}</table>'
-        )
-
-
-@dataclass(frozen=True)
-class Sheet(Card):
-    """A card with a table under it: a header, and lines of as many cells.
-
-    >>> sheet = Sheet("Release 1", (("groups", "2"),), None, ("group", "density"), (("north", "0.2"), ("south", "0.3")))
-    >>> print(sheet.text)
-    groups 2
-    group density
-    north     0.2
-    south     0.3
-    """
-
-    header: tuple[str, ...] = ()
-    lines: tuple[tuple[str, ...], ...] = ()
-
-    @property
-    def text(self) -> str:
-        """The card, and the table in columns."""
-        table = [self.header, *self.lines]
-        widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-        first, *rest = widths
-        columns = (
-            [f"{line[0]:<{first}}", *(f"{cell:>{w}}" for cell, w in zip(line[1:], rest, strict=True))] for line in table
-        )
-        return "\n".join([super().text, *(" ".join(cells) for cells in columns)])
-
-    @property
-    def grid(self) -> Any:
-        """The card and the table for a terminal."""
-        from rich.console import Group
-        from rich.table import Table
-        from rich.text import Text
-
+        if not self.header:
+            return grid
         table = Table()
         for place, name in enumerate(self.header):
             table.add_column(Text(name), justify="right" if place else "left")
         for line in self.lines:
             table.add_row(*map(Text, line))
-        return Group(super().grid, table)
+        return Group(grid, table)
 
     @property
     def html(self) -> str:
-        """The card and the table for a notebook."""
-        head = _html_cells(self.header, "font-weight: bold;")
-        body = "".join(_html_cells(line) for line in self.lines)
-        style = "border-collapse: collapse; color: inherit; font-size: 90%; margin-top: 0.6em;"
-        return f'{super().html}<table style="{style}">{head}{body}</table>'
+        """A table for a notebook, or two."""
+        rows = [_html_row(name, value) for name, value in self.rows]
+        if self.warning:
+            rows.append(_html_row("warning", self.warning, _WARNING))
+        title = f'<caption style="text-align: left; font-weight: bold;">{escape(self.title)}</caption>'
+        card = f'<table style="{_TABLE}">{title}{"".join(rows)}</table>'
+        if not self.header:
+            return card
+        table = [_html_cells(self.header, "font-weight: bold;"), *map(_html_cells, self.lines)]
+        return f'{card}<table style="{_TABLE} margin-top: 0.6em;">{"".join(table)}</table>'
 
 
 def _html_cells(cells: tuple[str, ...], style: str = "") -> str:
@@ -163,7 +137,7 @@ def text_of(thing: Displayed) -> str:
     return thing.card().text
 
 
-def grid_of(thing: Displayed) -> "RichTable":
+def grid_of(thing: Displayed) -> "RenderableType":
     """What a thing says of itself, as Rich shows it in a terminal."""
     return thing.card().grid
 

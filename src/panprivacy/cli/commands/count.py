@@ -27,9 +27,6 @@ if TYPE_CHECKING:
     from panprivacy.cli.schedule import Events
 
 
-# --- density --------------------------------------------------------------------------------------------------------
-
-
 @option_group
 class DensityRows(opt.FileOptions):
     """Rows that may also delete users."""
@@ -50,16 +47,23 @@ class DensitySize(SizeOptions):
     ] = None
 
     def arguments(self) -> dict[str, Any]:
-        """Arguments of a new estimator."""
-        part, key = _parse_shard(self.shard)
+        """Arguments of a new estimator; a shard is written as ``0/4``, or ``0/4:`` and the digits of a key."""
+        part = key = None
+        if self.shard is not None:
+            match = re.fullmatch(r"([0-9]+)/([0-9]+)(?::([0-9a-fA-F]{32}))?", self.shard)
+            if not match:
+                raise InvalidValue(
+                    f"shard {self.shard!r} is not understood; write it like 0/4, or 0/4:KEY with 32 hexadecimal digits",
+                    code="shard-spelling",
+                )
+            part, key = (int(match[1]), int(match[2])), bytes.fromhex(match[3]) if match[3] else None
         return {"sample": self.sample, "memory": self.memory, "shard": part, "key": key}
 
     def check(self, est: Any) -> None:
         """Refuse to continue a state that has another sample or shard than was asked for."""
         if opt.given(vars(self)):
-            kinds = est.categories
-            listed = {} if kinds is None else {"categories": kinds.labels}
-            fresh = type(est)(est.universe, **opt.given(plan_of(est) | self.arguments() | listed))
+            labels = None if est.categories is None else est.categories.labels
+            fresh = type(est)(est.universe, **opt.given(plan_of(est) | self.arguments() | {"categories": labels}))
             if fresh.bits != est.bits:
                 raise PanPrivacyError(
                     f"this state has bits {est.bits[0]}..{est.bits[-1]}, and a table of {len(fresh.bits):,} bits from "
@@ -68,23 +72,8 @@ class DensitySize(SizeOptions):
                 )
 
 
-def _parse_shard(text: str | None) -> tuple[tuple[int, int] | None, bytes | None]:
-    """Read ``0/4`` or ``0/4:`` and the 32 hexadecimal digits of a key."""
-    if text is None:
-        return None, None
-    match = re.fullmatch(r"([0-9]+)/([0-9]+)(?::([0-9a-fA-F]{32}))?", text)
-    if not match:
-        raise InvalidValue(
-            f"shard {text!r} is not understood; write it like 0/4, or 0/4:KEY with 32 hexadecimal digits",
-            code="shard-spelling",
-        )
-    return (int(match[1]), int(match[2])), bytes.fromhex(match[3]) if match[3] else None
-
-
 @option_group
 class DensityOptions(TableOptions):
-    """The options of `density`."""
-
     ESTIMATOR = "Density"
 
     rows: Annotated[DensityRows, opt.EVENTS] = DensityRows()
@@ -105,9 +94,6 @@ def density(files: opt.Paths, /, *, asked: Annotated[DensityOptions, FLAT] = Den
     FILE is one file or more, a glob in quotes, such as 'visits/*.parquet', or - for standard input.
     """
     asked.count(files)
-
-
-# --- distinct -------------------------------------------------------------------------------------------------------
 
 
 @option_group
@@ -148,8 +134,6 @@ class DistinctSize(SizeOptions):
 
 @option_group
 class DistinctOptions(TableOptions):
-    """The options of `distinct`."""
-
     ESTIMATOR = "DistinctCount"
 
     who: Annotated[OpenUniverseOptions, opt.EVENTS] = OpenUniverseOptions()  # type: ignore[assignment]
@@ -180,9 +164,6 @@ def distinct(files: opt.Paths, /, *, asked: Annotated[DistinctOptions, FLAT] = D
     asked.count(files)
 
 
-# --- counts ---------------------------------------------------------------------------------------------------------
-
-
 @option_group
 class CountsSize(SizeOptions):
     """How far appearances are counted, and which numbers are released."""
@@ -208,8 +189,6 @@ class CountsState(opt.FolderOptions):
 
 @option_group
 class CountsOptions(TableOptions):
-    """The options of `counts`."""
-
     ESTIMATOR = "Counts"
 
     size: Annotated[CountsSize, opt.USERS] = CountsSize()
@@ -241,9 +220,6 @@ def counts(files: opt.Paths, /, *, asked: Annotated[CountsOptions, FLAT] = Count
             code="time-and-state",
         )
     asked.count(files)
-
-
-# --- actives --------------------------------------------------------------------------------------------------------
 
 
 @option_group
@@ -293,8 +269,6 @@ class ActivesTimes(opt.TimeOptions):
 
 @option_group
 class ActivesOptions(CountOptions):
-    """The options of `actives`."""
-
     ESTIMATOR = "ActiveUsers"
 
     rows: Annotated[ActivesRows, opt.EVENTS] = ActivesRows()
@@ -351,9 +325,6 @@ def actives(files: opt.Paths, /, *, asked: Annotated[ActivesOptions, FLAT] = Act
     asked.count(files)
 
 
-# --- retention ------------------------------------------------------------------------------------------------------
-
-
 @option_group
 class RetentionRows(opt.FileOptions):
     """The rows of two periods."""
@@ -392,8 +363,6 @@ class RetentionSeries(opt.SeriesOptions):
 
 @option_group
 class RetentionOptions(CountOptions):
-    """The options of `retention`."""
-
     ESTIMATOR = "Retention"
 
     rows: Annotated[RetentionRows, opt.EVENTS] = RetentionRows()
@@ -419,18 +388,19 @@ class RetentionOptions(CountOptions):
 
     def feed(self, run: "Run", source: "Events") -> None:
         """Count the first period and the second, or as much of them as there is."""
+        by_time = self.series.time is not None
         if self.series.anew:
             raise InvalidValue(
                 "--anew: the periods of a retention belong together, so that none is counted anew; leave it out",
                 code="anew-alone",
             )
+        if self.rows.then and (by_time or self.series.release_every is not None):
+            raise InvalidValue(
+                "--then FILE is the second period: leave --time and --release-every out", code="second-period"
+            )
         if self.rows.then:
-            if self.series.time is not None or self.series.release_every is not None:
-                raise InvalidValue(
-                    "--then FILE is the second period: leave --time and --release-every out", code="second-period"
-                )
-            _feed_both(run, source, self.rows.then)
-        elif run.kept is None and not source.live and self.series.time is None:
+            self._feed_both(run, source, self.rows.then)
+        elif run.kept is None and not source.live and not by_time:
             raise InvalidValue(
                 "which events are the second period? Say --then FILE, or --time NAME --release-every 7d, or keep the "
                 "first in a --state FILE",
@@ -439,29 +409,30 @@ class RetentionOptions(CountOptions):
         else:
             super().feed(run, source)
 
+    @staticmethod
+    def _feed_both(run: "Run", first: "Events", then: list[str]) -> None:
+        """Count the first period and end it; then count each part of the second, and release after it."""
+        from panprivacy.cli.schedule import AtTheEnd, Files
 
-def _feed_both(run: "Run", first: "Events", then: list[str]) -> None:
-    """Count the first period and end it; then count each part of the second, and release after it."""
-    from panprivacy.cli.schedule import AtTheEnd, Files
-
-    est: Any = run.est
-    if est.closed:
-        raise InvalidValue(
-            "the first period of this state is over: name the files of the second without --then", code="second-period"
-        )
-    if not isinstance(first, Files):
-        raise InvalidValue("from a pipe, a release ends the first period: leave --then out", code="second-period")
-    if run.left <= len(then):
-        raise InvalidValue(
-            f"--then is given {len(then)} times, with a release after each: say --releases {len(then)}",
-            code="which-releases",
-        )
-    schedule = AtTheEnd(run)
-    schedule.count(first)
-    run.spend()  # the cohort is shown with those who came back
-    for file in then:
-        schedule.count(replace(first, files=[file]))
-        schedule.release()
+        est: Any = run.est
+        if est.closed:
+            raise InvalidValue(
+                "the first period of this state is over: name the files of the second without --then",
+                code="second-period",
+            )
+        if not isinstance(first, Files):
+            raise InvalidValue("from a pipe, a release ends the first period: leave --then out", code="second-period")
+        if run.left <= len(then):
+            raise InvalidValue(
+                f"--then is given {len(then)} times, with a release after each: say --releases {len(then)}",
+                code="which-releases",
+            )
+        schedule = AtTheEnd(run)
+        schedule.count(first)
+        run.spend()  # the cohort is shown with those who came back
+        for file in then:
+            schedule.count(replace(first, files=[file]))
+            schedule.release()
 
 
 def retention(files: opt.Paths, /, *, asked: Annotated[RetentionOptions, FLAT] = RetentionOptions()) -> None:
