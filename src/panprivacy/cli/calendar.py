@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -58,6 +58,7 @@ def parsed_start(text: str, tz: str | None = None) -> int:
     return moment
 
 
+@dataclass
 class Calendar:
     """The periods of a series, numbered from 0: when they end, and which rows of a batch count in which of them.
 
@@ -69,32 +70,26 @@ class Calendar:
     of these periods a series begins, and nothing else.
     """
 
-    def __init__(
-        self,
-        column: str | None,
-        periods: Periods,
-        every: str,
-        *,
-        passed: int = 0,
-        planned: int = _EVER,
-        tz: str | None = None,
-        policy: RowPolicy = _OF_FILES,
-        now: Callable[[], int] | None = None,
-        unit: str = "period",
-        started: bool = True,
-    ) -> None:
-        self.column = column
-        """The column of times; None if the clock alone says when an event came."""
-        self.unit = unit
-        """The word for a period: a day of `actives` may last an hour."""
-        self.passed = passed
-        """The open period: all before it were released. A state that has released before goes on where it was."""
-        self.policy = policy
-        self.zone = zone_of(tz).name
+    column: str | None
+    """The column of times; None if the clock alone says when an event came."""
+    periods: Periods
+    every: str
+    _: KW_ONLY
+    passed: int = 0
+    """The open period: all before it were released. A state that has released before goes on where it was."""
+    planned: int = _EVER
+    tz: str | None = None
+    policy: RowPolicy = _OF_FILES
+    now: Callable[[], int] | None = None
+    unit: str = "period"
+    """The word for a period: a day of `actives` may last an hour."""
+    first: int | None = 0
+    """The first period; None until the first row decides it."""
+
+    def __post_init__(self) -> None:
+        self.zone = zone_of(self.tz).name
         """The time zone of the periods, and of times without a zone."""
-        self._grid, self._every, self._now = periods, every, now
-        self._passed_before, self._planned = passed, planned
-        self._first = 0 if started else None
+        self._passed_before = self.passed
 
     @classmethod
     def parsed(cls, column: str, every: str, start: str | None, *, tz: str | None = None, **more: Any) -> Self:
@@ -102,18 +97,18 @@ class Calendar:
         length_of(every)  # which refuses anything but a period
         column = column_of_times(column)
         if start is None:
-            return cls(column, Periods.fixed(every, tz), every, tz=tz, started=False, **more)
+            return cls(column, Periods.fixed(every, tz), every, tz=tz, first=None, **more)
         return cls(column, Periods.starting(parsed_start(start, tz), every, tz), every, tz=tz, **more)
 
     @property
     def start(self) -> int | None:
         """When the first period starts; None if that is not given, and no event has come yet."""
-        return None if self._first is None else self._grid.start_of(self._first)
+        return None if self.first is None else self.periods.start_of(self.first)
 
     @property
     def fixed(self) -> str:
         """The bounds of periods without a start, for people."""
-        return f"by the calendar, each a {self._every}" if self._every in CALENDAR else f"{self._every} each, {_FIXED}"
+        return f"by the calendar, each a {self.every}" if self.every in CALENDAR else f"{self.every} each, {_FIXED}"
 
     @property
     def opened(self) -> int:
@@ -126,17 +121,17 @@ class Calendar:
         due = self.start_of(self.passed + 1)
         if due >= END_OF_TIME:
             raise InvalidValue(
-                f"a period of {self._every} from {self.shown(self.opened)} on ends after 9999", code="period-range"
+                f"a period of {self.every} from {self.shown(self.opened)} on ends after 9999", code="period-range"
             )
         return due
 
     def start_of(self, period: int) -> int:
         """When a period starts."""
-        if self._first is None:
+        if self.first is None:
             raise InvalidValue(
                 f"there are no events, so the start of a period is not known: say {START}", code="which-start"
             )
-        return self._grid.start_of(period)
+        return self.periods.start_of(period)
 
     def shown(self, moment: int) -> str:
         """A moment on the clocks of the time zone, for people."""
@@ -145,13 +140,13 @@ class Calendar:
     @property
     def by_clock(self) -> bool:
         """Whether the wall clock ends periods, and rows never do."""
-        return self._now is not None and (self.policy.ahead == 0 or self.column is None)
+        return self.now is not None and (self.policy.ahead == 0 or self.column is None)
 
     @property
     def over(self) -> int:
         """Periods that are over by the wall clock, and not released yet."""
-        assert self._now is not None
-        return min(self._grid.number(self._now()), self._planned) - self.passed
+        assert self.now is not None
+        return min(self.periods.number(self.now()), self.planned) - self.passed
 
     def moments(self, batch: Batch, scratch: Scratch) -> NDArray[np.int64]:
         """The times of a batch, or which row has none."""
@@ -165,17 +160,17 @@ class Calendar:
         early rows, and one of them stays early even if a row between it and the others still comes, late by `patience`.
         """
         latest = int(moments.max())
-        open_ = self._grid.number(int(moments.min())) if self._first is None else self.passed
-        endless = self._planned if self._first is not None else self._planned + open_
+        open_ = self.periods.number(int(moments.min())) if self.first is None else self.passed
+        endless = self.planned if self.first is not None else self.planned + open_
         numbers = scratch.own(moments.copy())
         each = replace(self.policy, late="skip", early="skip")
-        counted = self._grid.cut(numbers, open_, each, scratch, endless=endless).last
+        counted = self.periods.cut(numbers, open_, each, scratch, endless=endless).last
         last = open_ if counted is None else counted
-        hopeless = last != endless and latest - patience >= self._grid.start_of(last + self.policy.ahead + 1)
+        hopeless = last != endless and latest - patience >= self.periods.start_of(last + self.policy.ahead + 1)
         if hopeless and self.policy.early == "refuse":
             row, time = int(moments[-len(batch.rows) :].argmax()), f"{self.column} {self.shown(latest)}"
-            raise bad_row(batch, row, self._wrong(time, self._grid.number(latest), last, None))
-        return int(moments.max(where=scratch.own(numbers != SKIPPED), initial=self._grid.start_of(open_)))
+            raise bad_row(batch, row, self._wrong(time, self.periods.number(latest), last, None))
+        return int(moments.max(where=scratch.own(numbers != SKIPPED), initial=self.periods.start_of(open_)))
 
     def cut(self, batch: Batch, moments: NDArray[np.int64], scratch: Scratch) -> PeriodRows:
         """The period that each row of a batch counts in, or which row is wrong; the moments are overwritten.
@@ -183,14 +178,14 @@ class Calendar:
         Rows of a file come in order of periods where late and early ones are refused. Elsewhere the rows of a batch
         have no order.
         """
-        if self._first is None:
+        if self.first is None:
             self._begin(moments, scratch)
         times = scratch.own(moments.copy())
-        now = None if self._now is None else self._now()
+        now = None if self.now is None else self.now()
         in_order = now is None and self.policy.late == self.policy.early == "refuse"
         try:
-            return self._grid.cut(
-                moments, self.passed, self.policy, scratch, now=now, endless=self._planned, in_order=in_order
+            return self.periods.cut(
+                moments, self.passed, self.policy, scratch, now=now, endless=self.planned, in_order=in_order
             )
         except Untimely as row:
             time = f"{self.column} {self.shown(int(times[row.row]))}"
@@ -203,18 +198,18 @@ class Calendar:
         """Let the first row that has a time decide which period is the first one; without one, a later batch does."""
         timed = scratch.own(moments != NO_TIME)
         if timed.any():
-            self.passed = self._first = self._grid.number(int(moments[timed.argmax()]))
-            self._planned += self._first
+            self.passed = self.first = self.periods.number(int(moments[timed.argmax()]))
+            self.planned += self.first
 
     def _wrong(self, time: str, period: int, open_: int, late: int | None) -> str:
         """The error of a row whose period is not the open one; `late` is how late a row of a file came, at least."""
-        shown, start_of, unit = self.shown, self._grid.start_of, self.unit
+        shown, start_of, unit = self.shown, self.periods.start_of, self.unit
         opened, sort = shown(start_of(open_)), f"sort by {self.column}"
         if self._passed_before and period < self._passed_before:
             until = shown(start_of(self._passed_before))
             return f"{time} is before {until}, until which this state has released; feed later events only"
-        if self._first is not None and period < self._first:
-            first = shown(start_of(self._first))
+        if self.first is not None and period < self.first:
+            first = shown(start_of(self.first))
             return f"{time} is before {first}, when the first {unit} starts; {sort}, or give an earlier --start"
         if period < open_:
             waits = "" if late is None else f", or say --lateness {-(-late // DAY)}d, or more if other rows are later"

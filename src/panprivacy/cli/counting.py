@@ -142,11 +142,7 @@ class OpenUniverseOptions:
 
     ids: Annotated[
         Kind | None,
-        option(
-            "Type of the ids: integers or text. Default: as in the first file; required for a pipe.",
-            "KIND",
-            show_choices=False,
-        ),
+        option("Type of the ids: integers or text. Default: as in the first file; required for a pipe.", "KIND"),
     ] = None
 
     group = None

@@ -30,8 +30,9 @@ def option_group(cls: type[T]) -> type[T]:
 
 
 def option(text: str, metavar: str | None = None, /, **more: Any) -> Parameter:
-    """An option: its help, and the word that stands for its value there."""
-    return Parameter(help=text, **more) if metavar is None else Parameter(help=text, metavar=metavar, **more)
+    """An option: its help, and the word that stands for its value there, instead of its choices."""
+    shown: dict[str, Any] = {} if metavar is None else {"metavar": metavar, "show_choices": False}
+    return Parameter(help=text, **shown, **more)
 
 
 OPTIONS = Group("Options", sort_key=0)
@@ -46,9 +47,6 @@ FLAT = Parameter(name="*")
 """A dataclass whose fields are options of the command."""
 NOT_HERE = Parameter(parse=False)
 """Marks an option that only some commands have: these declare it anew."""
-
-SkipOrRefuse: TypeAlias = Literal["skip", "refuse"]
-CountSkipOrRefuse: TypeAlias = Literal["count", "skip", "refuse"]
 
 DASH = "\0-"
 """Stands for the argument `-` while options are parsed: cyclopts takes a bare dash for an option without a name."""
@@ -66,31 +64,31 @@ def given(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def whole_number(text: str) -> int:
-    """The number that an option says, or an error that says how to write it.
+    """The number that an option says, or an error that says how to write the one that was probably meant.
 
     >>> whole_number("100000")
     100000
+    >>> for text in ("100k", "1.5M", "100,000", "1e6", "1 000", "1,5", "many"):
+    ...     try:
+    ...         whole_number(text)
+    ...     except ValueError as error:
+    ...         print(error)
+    '100k' is not a whole number; write 100000
+    '1.5M' is not a whole number; write 1500000
+    '100,000' is not a whole number; write 100000
+    '1e6' is not a whole number; write 1000000
+    '1 000' is not a whole number; write 1000
+    '1,5' is not a whole number
+    'many' is not a whole number
     """
     try:
         return int(text)
     except ValueError:
-        meant = _meant(text)
-        hint = "" if meant is None else f"; write {meant}"
+        plain = re.sub("[, ']", "", text) if re.fullmatch(r"[0-9]{1,3}([, '][0-9]{3})+", text) else text.lower()
+        match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?(?:e[0-9]{1,2})?)([kmb]?)", plain)
+        meant = float(match[1]) * {"k": 1e3, "m": 1e6, "b": 1e9, "": 1}[match[2]] if match else 0.5
+        hint = f"; write {int(meant)}" if meant.is_integer() else ""
         raise ValueError(f"{text!r} is not a whole number{hint}") from None
-
-
-def _meant(text: str) -> int | None:
-    """The number that was probably meant, if there is only one.
-
-    >>> [_meant(text) for text in ("100k", "1.5M", "100,000", "1e6", "1 000", "1,5", "many")]
-    [100000, 1500000, 100000, 1000000, 1000, None, None]
-    """
-    if re.fullmatch(r"[0-9]{1,3}([, '][0-9]{3})+", text):
-        return int(re.sub("[, ']", "", text))
-    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?(?:e[0-9]{1,2})?)([kmb]?)", text.lower())
-    thousands = {"k": 1_000, "m": 1_000_000, "b": 1_000_000_000, "": 1}
-    number = float(match[1]) * thousands[match[2]] if match else 0.5
-    return int(number) if number.is_integer() else None
 
 
 # The files are described where the example is: a panel of their own would push the options off the screen.
@@ -125,12 +123,7 @@ class FileOptions(RowOptions):
 
     format: Annotated[
         Format | None,
-        option(
-            "File format, if the names do not tell: csv, tsv, ndjson, parquet or arrow.",
-            "KIND",
-            alias="-f",
-            show_choices=False,
-        ),
+        option("File format, if the names do not tell: csv, tsv, ndjson, parquet or arrow.", "KIND", alias="-f"),
     ] = None
     separator: Annotated[
         str, option("Character between the columns of a CSV file.", "CHAR", converter=_with_dashes)
@@ -174,7 +167,8 @@ class CategoryOptions:
     categories: Annotated[str | None, option("The categories, or a file that lists them.", "A,B,C|FILE")] = None
     other: Annotated[bool, option("Count all unlisted categories as one; by default they are an error.")] = False
     unlisted: Annotated[
-        SkipOrRefuse | None, option("Rows in no listed category: refuse or skip.", "POLICY", show_choices=False)
+        Literal["skip", "refuse"] | None,
+        option("Rows in no listed category: refuse or skip.", "POLICY"),
     ] = None
 
     def arguments(self) -> dict[str, Any]:
@@ -200,12 +194,11 @@ class CategoryOptions:
             raise InvalidValue(
                 "this state counts by category: say --by NAME, the column that holds it", code="which-category"
             )
-        asked = self.arguments()["categories"] if self.categories is not None else None
-        labels = there.labels[: len(there.labels) - there.other]
-        if asked is not None and list(labels) != asked:
-            raise PanPrivacyError(
-                f"this state has categories {_named(labels)}, and {_named(asked)} were asked for", code="another-state"
-            )
+        labels = list(there.labels[: len(there.labels) - there.other])
+        asked = labels if self.categories is None else self.arguments()["categories"]
+        if asked != labels:
+            has, wanted = (", ".join([*map(str, each[:8]), *(["..."] if each[8:] else [])]) for each in (labels, asked))
+            raise PanPrivacyError(f"this state has categories {has}, and {wanted} were asked for", code="another-state")
         if self.other and not there.other:
             raise PanPrivacyError(
                 "this state refuses categories that are not listed: leave --other out", code="another-state"
@@ -226,10 +219,6 @@ def read_categories(text: str) -> list[str]:
     if "" in labels:
         raise InvalidValue(f"--categories {text}: one of the names is empty", code="empty-category")
     return labels
-
-
-def _named(labels: Any) -> str:
-    return ", ".join(map(str, labels[:8])) + (", ..." if len(labels) > 8 else "")
 
 
 @option_group
@@ -271,11 +260,12 @@ class TimeOptions:
     """The options that say nothing without `--time`."""
 
     late: Annotated[
-        CountSkipOrRefuse | None,
-        option("Rows of an ended period: refuse, skip or count.", "POLICY", show_choices=False),
+        Literal["count", "skip", "refuse"] | None,
+        option("Rows of an ended period: refuse, skip or count.", "POLICY"),
     ] = None
     early: Annotated[
-        SkipOrRefuse | None, option("Rows of a period beyond --ahead: refuse or skip.", "POLICY", show_choices=False)
+        Literal["skip", "refuse"] | None,
+        option("Rows of a period beyond --ahead: refuse or skip.", "POLICY"),
     ] = None
     ahead: Annotated[int | None, option("How many periods one row may end; with 0, only the clock ends them.", "N")] = (
         None

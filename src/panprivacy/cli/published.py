@@ -27,7 +27,6 @@ _MOST_ENUMERATED = 10  # releases; the outcomes to compare double with each
 _OPEN = " (open)"  # of a period that is not over
 _NAMED = ("daily", "weekly", "monthly")
 _OF_RETENTION = ("cohort", "returned", "newcomers", "rate")
-_COLUMNS = {"count": "users"}  # what the column of an estimate is called in a table for people
 
 AT, UNTIL = "at", "until"
 """What the time of a row is: when the release was made, or until when events count."""
@@ -48,7 +47,6 @@ class Dated(dict[str, Any]):
         self.time = as_datetime(moment, zone)
         super().__init__({named: self.time.isoformat()} | period | as_fields(release))
         self.named = named
-        self.moment = moment
         self.over = over
         self.release = release
 
@@ -97,7 +95,8 @@ def _cells(release: Any) -> dict[str, str]:
         return {name: found[name].short for name in _OF_RETENTION}
     if not isinstance(release, ActivesRelease):
         main = release.main
-        cells = {_COLUMNS.get(release.main_name, release.main_name): main.short, release.interval_name: main.bounds}
+        name = "users" if release.main_name == "count" else release.main_name
+        cells = {name: main.short, release.interval_name: main.bounds}
         return cells | ({"users": found["count"].short} if release.main_name == "density" else {})
     cells, shares = {name: found[name].short for name in _NAMED if name in found}, release.each_share()
     if not cells:

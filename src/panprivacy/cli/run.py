@@ -54,31 +54,20 @@ class KeptFolder(ExitStack):
                 f"{path}: {file} is a file, and a name that ends with / means a state folder", code="not-a-folder"
             )
         self.path = path
-        self.new = False
-        """Whether this command has made it."""
+        self.exists = False
+        """Whether it was there before this command."""
         self.batch: BatchId | None = None
         """Which batch the files of this command are, if that was said."""
         self._shards = shards
-        self._folder: StateFolder | None = None
-
-    @property
-    def folder(self) -> StateFolder:
-        """The folder, once it is open."""
-        assert self._folder is not None
-        return self._folder
-
-    @property
-    def exists(self) -> bool:
-        """Whether it was there before this command."""
-        return self._folder is not None and not self.new
 
     def opened(self, universe: Any = None, make: Callable[[], Estimator[Any]] | None = None) -> Estimator[Any]:
         """The estimator of the folder, to be fed by its own verbs; `make` makes one if there is none.
 
         Of several commands that make it at the same time one does, and the others wait for it.
         """
-        self._folder = self._found(universe)
-        if self._folder is None and make is not None:
+        folder = self._found(universe)
+        self.exists = folder is not None
+        if folder is None and make is not None:
             names = self._names()
             if names and not any(_MADE_FIRST in name for name in names):
                 raise PanPrivacyError(
@@ -86,16 +75,17 @@ class KeptFolder(ExitStack):
                     code="not-a-folder",
                 )
             try:
-                self._folder, self.new = StateFolder.holding(make(), self.path, shards=self._shards), True
+                folder = StateFolder.holding(make(), self.path, shards=self._shards)
             except FileExistsError:
-                self._folder = self._awaited(universe)
-        if self._folder is None:
+                folder, self.exists = self._awaited(universe), True
+        if folder is None:
             raise PanPrivacyError(f"{self.path}: there is no state folder here", code="folder-missing")
-        if self._shards not in (None, self.folder.shards):
+        if self._shards not in (None, folder.shards):
             raise PanPrivacyError(
-                f"{self.path}: has {self.folder.shards} shards, and {self._shards} were asked for", code="another-size"
+                f"{self.path}: has {folder.shards} shards, and {self._shards} were asked for", code="another-size"
             )
-        self._pending = self.enter_context(self.folder.pending())
+        self.folder = folder
+        self._pending = self.enter_context(folder.pending())
         if make is not None:
             self._pending.expect()
         est: Estimator[Any] = self._pending.estimator

@@ -21,15 +21,13 @@ if TYPE_CHECKING:
     from panprivacy.cli.schedule import Events
     from panprivacy.estimators.base import Estimator
 
-_COLUMN = "id"  # the column of bare ids, if the command names none
-
 
 @option_group
 class MessageOptions(opt.RowOptions):
     """What messages are, and which of them are left out."""
 
     column: Annotated[str | None, option("JSON key of the user ids; bare ids need none.", "NAME", alias="-c")] = None
-    ids: Annotated[Kind | None, option("Type of the ids: integers or text.", "KIND", show_choices=False)] = None
+    ids: Annotated[Kind | None, option("Type of the ids: integers or text.", "KIND")] = None
     action: Annotated[
         str | None, option("JSON key that says whether a message inserts or deletes its user.", "NAME")
     ] = None
@@ -81,35 +79,25 @@ class ConsumeOptions(CountOptions):
         self.command(known=_is_known(est)).check_state(est, users, kept)
 
     def source(self, files: Sequence[str], run: "Run", kind: Kind) -> "Events":
-        """The broker."""
-        assert run.kept is not None
-        self._check_sizes(run.est)
-        columns = replace(self._columns(run.est, kind), category=self.categories.by)
-        return self._topic(files[0], Path(run.kept.path).stem, columns)
-
-    def _check_sizes(self, est: Any) -> None:
-        """Refuse options of the other kind of state."""
-        other = self.of_distinct if _is_known(est) else self.of_density
-        unused = [f"--{name}" for name in opt.given(vars(other))]
-        if unused:
-            which = "without a universe, and this one has one"
-            if not _is_known(est):
-                which = "with a universe, and this one has none"
-            raise InvalidValue(f"{' and '.join(unused)}: for a state {which}", code="size-of-another")
-
-    def _columns(self, est: Any, kind: Kind) -> Columns:
+        """The broker; options of the other kind of state are refused."""
         from panprivacy.universe import Edges
 
-        bare = self.rows.column is None and self.who.edges is None and not isinstance(est.universe, Edges)
-        rows = replace(self.rows, column=_COLUMN) if bare else self.rows
-        if not _is_known(est):
-            if rows.action is not None:
-                raise InvalidValue(
-                    "--action needs a universe: a user who is not known cannot be deleted", code="action-open"
-                )
-            if self.who.edges is not None:
-                raise InvalidValue("--edges is for a graph of --nodes N", code="not-a-graph")
-        return self.command(known=_is_known(est)).who.columns(est, kind, rows, piped=True)
+        assert run.kept is not None
+        rows, known = self.rows, _is_known(run.est)
+        unused = [f"--{name}" for name in opt.given(vars(self.of_distinct if known else self.of_density))]
+        if unused:
+            which = "without a universe, and this one has one" if known else "with a universe, and this one has none"
+            raise InvalidValue(f"{' and '.join(unused)}: for a state {which}", code="size-of-another")
+        if not known and rows.action is not None:
+            raise InvalidValue(
+                "--action needs a universe: a user who is not known cannot be deleted", code="action-open"
+            )
+        if not known and self.who.edges is not None:
+            raise InvalidValue("--edges is for a graph of --nodes N", code="not-a-graph")
+        if rows.column is None and self.who.edges is None and not isinstance(run.est.universe, Edges):
+            rows = replace(rows, column="id")  # of bare ids
+        columns = self.command(known=known).who.columns(run.est, kind, rows, piped=True)
+        return self._topic(files[0], Path(run.kept.path).stem, replace(columns, category=self.categories.by))
 
     def _topic(self, address: str, name: str, columns: Columns) -> "Events":
         from panprivacy.brokers.settings import consumer_of, parse_address, read_source
@@ -120,7 +108,10 @@ class ConsumeOptions(CountOptions):
         if rows.format is not None:
             given["format"] = rows.format
         if rows.options is not None:
-            given["options"] = _read_options(rows.options)
+            try:
+                given["options"] = tomllib.loads(rows.options.read_text(encoding="utf-8"))
+            except tomllib.TOMLDecodeError as error:
+                raise InvalidValue(f"{rows.options}: not TOML: {error}", code="broker-settings") from None
         problems: list[str] = []
         source = read_source(given, "", columns, problems)
         if source is None or problems:
@@ -152,10 +143,3 @@ def _is_known(est: Any) -> bool:
     from panprivacy.universe.open import OpenUniverse
 
     return not isinstance(est.universe, OpenUniverse)
-
-
-def _read_options(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except tomllib.TOMLDecodeError as error:
-        raise InvalidValue(f"{path}: not TOML: {error}", code="broker-settings") from None

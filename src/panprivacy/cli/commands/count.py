@@ -173,7 +173,7 @@ class CountsSize(SizeOptions):
     ] = None
     only: Annotated[
         Literal["mean"] | None,
-        option("Release the mean alone, which errs less in small universes.", "mean", show_choices=False),
+        option("Release the mean alone, which errs less in small universes.", "mean"),
     ] = None
 
 

@@ -110,9 +110,7 @@ class Wish:
     density: Annotated[float | None, option("Expected share of users who appear, if it is small.")] = None
     count: Annotated[float | None, option("Expected number of users who appear, without --universe.")] = None
     up_to: Annotated[int | None, option("Plan for counts instead: up to T appearances of each user.", "T")] = None
-    only: Annotated[
-        Literal["mean"] | None, option("With --up-to: release the mean alone.", "mean", show_choices=False)
-    ] = None
+    only: Annotated[Literal["mean"] | None, option("With --up-to: release the mean alone.", "mean")] = None
 
 
 @option_group
@@ -160,7 +158,7 @@ class Periods:
 
     estimator: Annotated[
         Literal["Retention", "ActiveUsers"] | None,
-        option("Plan for Retention or ActiveUsers instead, with a bit for every user.", "NAME", show_choices=False),
+        option("Plan for Retention or ActiveUsers instead, with a bit for every user.", "NAME"),
     ] = None
     span: Annotated[str, option("For ActiveUsers: longest span of activity to report.", "28d")] = "28d"
     every: Annotated[str, option("For ActiveUsers: length of a day.", "1d")] = "1d"

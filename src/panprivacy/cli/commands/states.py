@@ -174,18 +174,28 @@ def merge(
         for file in files:
             locks.enter_context(file.locked())
         parts: list[Any] = [file.load() for file in files]
+        named = " and ".join(states)
         if len({getattr(part.universe, "key", None) for part in parts} - {None}) > 1:
             raise PanPrivacyError(
-                f"{' and '.join(states)} have different keys: states of distinct can be merged if they were made with "
-                "the same --key HEX, such as openssl rand -hex 16 prints",
+                f"{named} have different keys: states of distinct can be merged if they were made with the same "
+                "--key HEX, such as openssl rand -hex 16 prints",
                 code="another-key",
             )
-        merged = merge_estimators(parts, overlapping=overlapping)
+        merged: Any = merge_estimators(parts, overlapping=overlapping)
+        after = f"are kept: reading them beside {target} is a second reading of their users; delete them soon"
         if keep_parts:
             merged.save(kept)
         else:
             _take_over(merged, kept, files)  # before any note: standard error may be closed
-        _note_merged(merged, target, states, keep_parts=keep_parts)
+            after = f"are overwritten and deleted: {target} has taken over"
+        output = Output()
+        output.note(f"{target}: {as_line(merged)}")
+        if getattr(merged, "population", merged.universe.size) < merged.universe.size:
+            output.note(
+                f"{target}: its {len(states)} shards hold {merged.users:,} of {merged.universe.describe()}; the others "
+                "are not counted until their shards are merged, too"
+            )
+        output.note(f"{named} {after}")
 
 
 def _parts(states: list[str]) -> "list[StateFile]":
@@ -202,22 +212,6 @@ def _parts(states: list[str]) -> "list[StateFile]":
         if one.same_as(other):
             raise InvalidValue(f"{one.path} and {other.path} are one file: name each part once", code="same-part")
     return files
-
-
-def _note_merged(merged: Any, target: str, states: list[str], *, keep_parts: bool) -> None:
-    """Say what a merge has made, what it lacks, and what became of its parts."""
-    output, named = Output(), " and ".join(states)
-    output.note(f"{target}: {as_line(merged)}")
-    if getattr(merged, "population", merged.universe.size) < merged.universe.size:
-        output.note(
-            f"{target}: its {len(states)} shards hold {merged.users:,} of {merged.universe.describe()}; the others are "
-            "not counted until their shards are merged, too"
-        )
-    output.note(
-        f"{named} are kept: reading them beside {target} is a second reading of their users; delete them soon"
-        if keep_parts
-        else f"{named} are overwritten and deleted: {target} has taken over"
-    )
 
 
 def _take_over(merged: Any, kept: "StateFile", files: "list[StateFile]") -> None:
