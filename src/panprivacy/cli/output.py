@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from cyclopts import CycloptsError
 
+from panprivacy.display import finite
 from panprivacy.errors import InvalidValue, PanPrivacyError
 from panprivacy.ingest.batch import BadInput, Hint
 from panprivacy.ingest.files import size_of
@@ -47,7 +48,6 @@ HINTS = {
 }
 """What a command adds to an error of the library, by its code or the names of its hints: the option that helps."""
 
-
 _NARROWEST = 10  # letters of a column on a terminal, whose later rows may be longer than the first
 
 
@@ -72,7 +72,7 @@ def plain_errors() -> Iterator[None]:
     except (PanPrivacyError, ValueError, OSError) as error:
         raise refused(cause_of(error)) from None
     except KeyboardInterrupt as interrupt:
-        number = interrupt.number if isinstance(interrupt, Ended) else signal.SIGINT
+        number: int = interrupt.args[0] if isinstance(interrupt, Ended) else signal.SIGINT
         how = "interrupted" if number == signal.SIGINT else f"ended by {signal.Signals(number).name}"
         raise refused(f"{how}; a state file is as it was last saved", 128 + number) from None
 
@@ -84,11 +84,7 @@ def refused(why: str, status: int = 2) -> SystemExit:
 
 
 class Ended(KeyboardInterrupt):
-    """A signal asks this process to end."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__()
-        self.number = number
+    """The signal of this number asks this process to end."""
 
 
 @contextmanager
@@ -115,9 +111,7 @@ def cause_of(error: Exception) -> str:
     """What went wrong, and which option helps."""
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {(error.strerror or str(error)).lower()}"
-    if isinstance(error, BadInput):
-        return with_hints(str(error), error.hints)
-    return with_hints(str(error), [Hint(error.code)] if isinstance(error, PanPrivacyError) else [])
+    return with_hints(str(error), error.hints if isinstance(error, BadInput) else [Hint(getattr(error, "code", ""))])
 
 
 def with_hints(text: str, hints: Iterable[Hint]) -> str:
@@ -172,8 +166,6 @@ class Output:
 
     def _write(self, thing: Any) -> None:
         """Write a result; one with `cells` and `frame_rows` is part of a table, which is printed as its rows come."""
-        from panprivacy.display import finite
-
         if self.as_json:
             print(json.dumps(finite(as_fields(thing))))
         elif self.as_csv:
@@ -253,20 +245,16 @@ def _flat(fields: dict[str, Any]) -> dict[str, Any]:
     """
     found: dict[str, Any] = {}
     for name, value in fields.items():
-        inner = value if isinstance(value, dict) else None
-        if isinstance(value, list | tuple):
-            inner = dict(enumerate(value, 1))
-        if inner is None:
-            found[name] = value
-        else:
+        inner = dict(enumerate(value, 1)) if isinstance(value, list | tuple) else value
+        if isinstance(inner, dict):
             found |= _flat({f"{name}_{each}": part for each, part in inner.items()})
+        else:
+            found[name] = inner
     return found
 
 
 def _spelled(value: Any) -> Any:
     """A cell of CSV: empty where there is no number, as null is in JSON."""
-    from panprivacy.display import finite
-
     if isinstance(value, bool):
         return "true" if value else "false"
     return value.isoformat() if isinstance(value, datetime) else finite(value)
@@ -274,8 +262,7 @@ def _spelled(value: Any) -> Any:
 
 def as_fields(release: Any) -> dict[str, Any]:
     """The fields of a release, by their names in the library."""
-    fields: dict[str, Any] = release if isinstance(release, dict) else release.to_dict()
-    return fields
+    return dict(release if isinstance(release, dict) else release.to_dict())
 
 
 class Meter:
@@ -299,15 +286,9 @@ class Meter:
             from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
             known = bool(self._sizes) and all(self._sizes.values())  # a pipe tells no size
-            columns = [
-                TextColumn("{task.description}"),
-                BarColumn(),
-                DownloadColumn(),
-                TextColumn("{task.fields[rate]}"),
-            ]
-            self._progress = Progress(
-                *columns, *([TimeRemainingColumn()] if known else []), console=Console(stderr=True), transient=True
-            )
+            name, rate = TextColumn("{task.description}"), TextColumn("{task.fields[rate]}")
+            columns = [name, BarColumn(), DownloadColumn(), rate, *([TimeRemainingColumn()] if known else [])]
+            self._progress = Progress(*columns, console=Console(stderr=True), transient=True)
             total = sum(self._sizes.values()) if known else None
             self._task = self._progress.add_task("reading", total=total, rate="")
             self._progress.start()

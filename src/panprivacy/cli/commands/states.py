@@ -170,17 +170,7 @@ def merge(
         assert isinstance(kept, StateFile)
         if kept.exists:
             raise FileExistsError(None, "there is a file already; choose another name", target)
-        files = _parts(states)
-        for file in files:
-            locks.enter_context(file.locked())
-        parts: list[Any] = [file.load() for file in files]
-        named = " and ".join(states)
-        if len({getattr(part.universe, "key", None) for part in parts} - {None}) > 1:
-            raise PanPrivacyError(
-                f"{named} have different keys: states of distinct can be merged if they were made with the same "
-                "--key HEX, such as openssl rand -hex 16 prints",
-                code="another-key",
-            )
+        files, parts = _parts(states, locks)
         merged: Any = merge_estimators(parts, overlapping=overlapping)
         after = f"are kept: reading them beside {target} is a second reading of their users; delete them soon"
         if keep_parts:
@@ -195,11 +185,11 @@ def merge(
                 f"{target}: its {len(states)} shards hold {merged.users:,} of {merged.universe.describe()}; the others "
                 "are not counted until their shards are merged, too"
             )
-        output.note(f"{named} {after}")
+        output.note(f"{' and '.join(states)} {after}")
 
 
-def _parts(states: list[str]) -> "list[StateFile]":
-    """The files of the parts of a merge, each of which is named once."""
+def _parts(states: list[str], locks: ExitStack) -> "tuple[list[StateFile], list[Any]]":
+    """The files of the parts of a merge, each of which is named once, and their estimators."""
     from panprivacy.cli.run import refuse_folder
     from panprivacy.state import StateFile
 
@@ -211,7 +201,16 @@ def _parts(states: list[str]) -> "list[StateFile]":
     for one, other in combinations(files, 2):
         if one.same_as(other):
             raise InvalidValue(f"{one.path} and {other.path} are one file: name each part once", code="same-part")
-    return files
+    for file in files:
+        locks.enter_context(file.locked())
+    parts: list[Any] = [file.load() for file in files]
+    if len({getattr(part.universe, "key", None) for part in parts} - {None}) > 1:
+        raise PanPrivacyError(
+            f"{' and '.join(states)} have different keys: states of distinct can be merged if they were made with the "
+            "same --key HEX, such as openssl rand -hex 16 prints",
+            code="another-key",
+        )
+    return files, parts
 
 
 def _take_over(merged: Any, kept: "StateFile", files: "list[StateFile]") -> None:

@@ -9,21 +9,12 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from cyclopts import validators
 
 from panprivacy.cli.options import OTHERS, option, option_group
 from panprivacy.errors import InvalidValue
-
-if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table
-
-    from panprivacy.estimates import Release
-    from panprivacy.experiments.claims import Claim
-    from panprivacy.experiments.reproduce import Reproduction
-
 
 _PATIENTS = 1_000_000
 _BATCH = 100_000
@@ -42,6 +33,7 @@ def demo(
     import numpy as np
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.table import Table
 
     from panprivacy.estimators.density import Density
 
@@ -53,8 +45,8 @@ def demo(
     generator = np.random.default_rng()
     seen = np.zeros(_PATIENTS, dtype=np.bool_)  # the truth, which only a demo may keep
     console.print(f"{_PATIENTS:,} patients could visit; {est.users:,} of them own one bit each.")
-    columns = (TextColumn("visits"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console) as progress:
+    bar = (TextColumn("visits"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*bar, console=console) as progress:
         task = progress.add_task("visits", total=visits)
         for start in range(0, visits, _BATCH):
             # A few patients come often and many never: a high power of a uniform number crowds at zero.
@@ -62,30 +54,21 @@ def demo(
             est.update_many(patients)
             seen[patients] = True
             progress.advance(task, len(patients))
-    release = est.release()
-    console.print(_compared(release, int(seen.sum())))
+    release, truth = est.release(), int(seen.sum())
+    table = Table("", "share who came", "patients")
+    table.add_row(
+        "private estimate ± standard error",
+        f"{release.density:.4f} ± {release.density_stderr:.4f}",
+        f"{release.count:,.0f} ± {release.count_stderr:,.0f}",
+    )
+    shares, counts = "{:.4f} to {:.4f}", "{:,.0f} to {:,.0f}".format(*release.count_interval)
+    table.add_row(f"{release.level:.0%} interval", shares.format(*release.density_interval), counts)
+    table.add_row("truth, which only the demo knows", f"{truth / _PATIENTS:.4f}", f"{truth:,}")
+    console.print(table)
     console.print(
         f"An intruder who reads the {est.memory:,} bytes of state at any one moment, and this release, learns at most "
         f"epsilon = {release.epsilon_spent:.3g} about any one patient."
     )
-
-
-def _compared(release: "Release", truth: int) -> "Table":
-    """The release beside the truth."""
-    from rich.table import Table
-
-    share, count = (release.density, release.density_stderr), (release.count, release.count_stderr)
-    table = Table("", "share who came", "patients")
-    table.add_row(
-        "private estimate ± standard error", "{:.4f} ± {:.4f}".format(*share), "{:,.0f} ± {:,.0f}".format(*count)
-    )
-    table.add_row(
-        f"{release.level:.0%} interval",
-        "{:.4f} to {:.4f}".format(*release.density_interval),
-        "{:,.0f} to {:,.0f}".format(*release.count_interval),
-    )
-    table.add_row("truth, which only the demo knows", f"{truth / _PATIENTS:.4f}", f"{truth:,}")
-    return table
 
 
 def compile() -> None:
@@ -131,25 +114,28 @@ def bench(
 
     DuckDB and DataSketches take part where they are installed: pip install '.\\[bench]'
     """
-    with tempfile.TemporaryDirectory() as folder:
-        if min(events, users, rounds) < 1:
-            raise InvalidValue("events, users and rounds are at least 1", code="bench-range")
-        file = str(Path(folder) / "events.parquet")
-        truth = _write_events(file, events, users)
-        contestants = _contestants(users, epsilon)
-        _race(contestants, file, rounds)
-        _print(contestants, events, truth)
-
-
-def _write_events(file: str, events: int, users: int) -> int:
-    """Write a file of events, in which three fifths of the users may appear, and return how many users do."""
     import numpy as np
     import polars as pl
+    from rich.console import Console
+    from rich.progress import track
 
+    if min(events, users, rounds) < 1:
+        raise InvalidValue("events, users and rounds are at least 1", code="bench-range")
     # Simulated events need no secrecy; the estimators' own coins come from the operating system.
     ids = pl.Series("user", np.random.default_rng().integers(0, max(3 * users // 5, 1), events))
-    ids.to_frame().write_parquet(file)
-    return ids.n_unique()
+    contestants = _contestants(users, epsilon)
+    with tempfile.TemporaryDirectory() as folder:
+        file = str(Path(folder) / "events.parquet")
+        ids.to_frame().write_parquet(file)
+        for contestant in contestants[:-1]:  # compile and warm up; the last one is slow and compiles nothing
+            contestant.run(file)
+        # The rounds are interleaved, so that a slow spell of the machine hits all alike.
+        turns = [contestant for _ in range(rounds) for contestant in contestants]
+        for contestant in track(turns, description="timing", transient=True, console=Console(stderr=True)):
+            start = time.perf_counter()
+            contestant.users, contestant.state = contestant.run(file)
+            contestant.seconds = min(contestant.seconds, time.perf_counter() - start)
+    _print(contestants, events, ids.n_unique())
 
 
 def _contestants(users: int, epsilon: float) -> list[Contestant]:
@@ -207,20 +193,6 @@ def _datasketches(file: str) -> tuple[float, int | None]:
     return sketch.get_estimate(), len(sketch.serialize_compact())
 
 
-def _race(contestants: list[Contestant], file: str, rounds: int) -> None:
-    """Time everybody; the rounds are interleaved, so that a slow spell of the machine hits all alike."""
-    from rich.console import Console
-    from rich.progress import track
-
-    for contestant in contestants[:-1]:  # compile and warm up; the last one is slow and compiles nothing
-        contestant.run(file)
-    turns = [contestant for _ in range(rounds) for contestant in contestants]
-    for contestant in track(turns, description="timing", transient=True, console=Console(stderr=True)):
-        start = time.perf_counter()
-        contestant.users, contestant.state = contestant.run(file)
-        contestant.seconds = min(contestant.seconds, time.perf_counter() - start)
-
-
 def _print(contestants: list[Contestant], events: int, truth: int) -> None:
     import polars as pl
     from rich.console import Console
@@ -274,57 +246,30 @@ def reproduce(*, asked: Annotated[ReproduceOptions, OTHERS] = ReproduceOptions()
     Takes less than ten minutes on two cores. After an interruption, the same command continues.
     The exit status is 1 if a claim of the paper about its own experiments does not hold.
     """
+    from rich import progress as bars
     from rich.console import Console
+    from rich.table import Table
 
     from panprivacy.estimates.plots import check_installed
     from panprivacy.experiments.cells import FULL, QUICK
+    from panprivacy.experiments.claims import Verdict
     from panprivacy.experiments.reproduce import Reproduction, failed
 
     console = Console()
     numbers = tuple(sorted(set(asked.figure or range(1, 11))))
     task = Reproduction(asked.out, QUICK if asked.quick else FULL, asked.seed, numbers)
     check_installed()
+    done = (bars.TextColumn("{task.description}"), bars.BarColumn(), bars.MofNCompleteColumn())
+    times = (bars.TimeElapsedColumn(), bars.TextColumn("left"), bars.TimeRemainingColumn())
     try:
-        claims = _run(task, asked.jobs or os.cpu_count() or 1, console)
+        with bars.Progress(*done, *times, console=console) as progress:
+            runs = progress.add_task("runs", total=sum(cell.runs for cell in task.cells))
+            task.compute(asked.jobs or os.cpu_count() or 1, lambda cell: progress.advance(runs, cell.runs))
+            pictures = progress.add_task("figures", total=len(task.studies))
+            claims = task.write(lambda _: progress.advance(pictures))
     except KeyboardInterrupt:
         console.print("Interrupted. Finished runs are kept: the same command continues.")
         raise
-    _show(claims, console)
-    console.print(f"Everything is in [bold]{asked.out / 'report.html'}[/bold].", soft_wrap=True)
-    if failed(claims):
-        raise SystemExit(1)
-
-
-def _run(task: "Reproduction", jobs: int, console: "Console") -> "list[Claim]":
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
-
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=console) as progress:
-        runs = progress.add_task("runs", total=sum(cell.runs for cell in task.cells))
-        task.compute(jobs, lambda cell: progress.advance(runs, cell.runs))
-        pictures = progress.add_task("figures", total=len(task.studies))
-        return task.write(lambda _: progress.advance(pictures))
-
-
-def _show(claims: "list[Claim]", console: "Console") -> None:
-    from rich.table import Table
-
-    from panprivacy.experiments.claims import Verdict
-
     colours = {Verdict.HOLDS: "green", Verdict.FAILS: "red", Verdict.OPEN: "yellow"}
     for of, count in Counter(claim.of for claim in claims).items():
         table = Table("claim", "measured", "verdict", title=of, title_justify="left", show_lines=count > 1)
@@ -332,3 +277,6 @@ def _show(claims: "list[Claim]", console: "Console") -> None:
             if claim.of is of:
                 table.add_row(claim.said, claim.measured, f"[{colours[claim.verdict]}]{claim.verdict}")
         console.print(table)
+    console.print(f"Everything is in [bold]{asked.out / 'report.html'}[/bold].", soft_wrap=True)
+    if failed(claims):
+        raise SystemExit(1)
