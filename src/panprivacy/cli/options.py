@@ -248,59 +248,16 @@ class FolderOptions(StateOptions):
 
 
 @option_group
-class TimeOptions:
-    """What becomes of rows that are late or early.
+class SeriesOptions:
+    """When answers are released, by the clock or by the times of rows, and what becomes of rows that are late or early.
 
     The owner of a file has all of its rows and can mend it, so a file with such a row is refused. A pipe or a broker
     brings the rows of many people. There such rows are handled one by one, and the wall clock ends periods: the rows of
     one user decide nothing about the rows of others.
     """
 
-    OF_TIMES: ClassVar[tuple[str, ...]] = ("late", "early", "ahead", "lateness")
+    OF_TIMES: ClassVar[tuple[str, ...]] = ("late", "early", "ahead", "lateness", "start", "tz")
     """The options that say nothing without `--time`."""
-
-    late: Annotated[
-        Literal["count", "skip", "refuse"] | None,
-        option("Rows of an ended period: refuse, skip or count.", "POLICY"),
-    ] = None
-    early: Annotated[
-        Literal["skip", "refuse"] | None,
-        option("Rows of a period beyond --ahead: refuse or skip.", "POLICY"),
-    ] = None
-    ahead: Annotated[int | None, option("How many periods one row may end; with 0, only the clock ends them.", "N")] = (
-        None
-    )
-    lateness: Annotated[
-        str | None, option("How late rows of files may come; rows wait in memory for as long.", "2d")
-    ] = None
-    tz: Annotated[str | None, option("Time zone, such as Europe/Berlin. Default: UTC.", "ZONE")] = None
-
-    def check_given(self, time: str | None) -> None:
-        """Refuse options about the times of rows where rows have no times."""
-        unused = [f"--{name}" for name in self.OF_TIMES if getattr(self, name) is not None]
-        if unused and time is None:
-            raise InvalidValue(f"{' and '.join(unused)}: about the times of rows; say --time NAME", code="which-time")
-
-    def policy(self, *, live: bool, in_own_period: bool) -> "RowPolicy":
-        """What was asked for, and else the default of the input.
-
-        `in_own_period` says that a row of one period means something else in another, so that a late one cannot count.
-        """
-        from panprivacy.periods import RowPolicy
-
-        if in_own_period and self.late == "count":
-            raise InvalidValue(
-                "--late count: a row of a period that is over cannot count in another: skip or refuse",
-                code="late-count",
-            )
-        late = ("skip" if in_own_period else "count") if live else "refuse"
-        ahead = self.ahead if self.ahead is not None else 0 if live else 1
-        return RowPolicy(ahead, self.late or late, self.early or ("skip" if live else "refuse"))
-
-
-@option_group
-class ReleaseOptions:
-    """When answers are released."""
 
     release: Annotated[
         bool | None,
@@ -325,13 +282,43 @@ class ReleaseOptions:
             "TIME",
         ),
     ] = None
+    late: Annotated[
+        Literal["count", "skip", "refuse"] | None,
+        option("Rows of an ended period: refuse, skip or count.", "POLICY"),
+    ] = None
+    early: Annotated[
+        Literal["skip", "refuse"] | None,
+        option("Rows of a period beyond --ahead: refuse or skip.", "POLICY"),
+    ] = None
+    ahead: Annotated[int | None, option("How many periods one row may end; with 0, only the clock ends them.", "N")] = (
+        None
+    )
+    lateness: Annotated[
+        str | None, option("How late rows of files may come; rows wait in memory for as long.", "2d")
+    ] = None
+    tz: Annotated[str | None, option("Time zone, such as Europe/Berlin. Default: UTC.", "ZONE")] = None
 
+    def check_given(self) -> None:
+        """Refuse options about the times of rows where rows have no times."""
+        unused = [f"--{name}" for name in self.OF_TIMES if getattr(self, name) is not None]
+        if unused and self.time is None:
+            raise InvalidValue(f"{' and '.join(unused)}: about the times of rows; say --time NAME", code="which-time")
 
-@option_group
-class SeriesOptions(TimeOptions, ReleaseOptions):
-    """When answers are released, as a series by the clock or by the times of rows."""
+    def policy(self, *, live: bool, in_own_period: bool) -> "RowPolicy":
+        """What was asked for, and else the default of the input.
 
-    OF_TIMES = (*TimeOptions.OF_TIMES, "start", "tz")
+        `in_own_period` says that a row of one period means something else in another, so that a late one cannot count.
+        """
+        from panprivacy.periods import RowPolicy
+
+        if in_own_period and self.late == "count":
+            raise InvalidValue(
+                "--late count: a row of a period that is over cannot count in another: skip or refuse",
+                code="late-count",
+            )
+        late = ("skip" if in_own_period else "count") if live else "refuse"
+        ahead = self.ahead if self.ahead is not None else 0 if live else 1
+        return RowPolicy(ahead, self.late or late, self.early or ("skip" if live else "refuse"))
 
 
 @option_group

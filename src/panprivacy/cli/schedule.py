@@ -8,11 +8,11 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from time import time
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from panprivacy.cli.calendar import START, Calendar, column_of_times, in_order_of_time
 from panprivacy.cli.notes import note_epsilon, note_noise
-from panprivacy.cli.options import SeriesOptions, TimeOptions
+from panprivacy.cli.options import SeriesOptions
 from panprivacy.cli.output import CannotShow, Meter, cause_of
 from panprivacy.cli.published import AT, UNTIL, Audited, Dated, Published
 from panprivacy.cli.run import Run
@@ -112,8 +112,8 @@ class Schedule(ABC):
     """Feeds events to the estimator of a run, and releases when that is due."""
 
     run: Run
-    anew: ClassVar[bool] = False
-    """Whether each period is counted anew."""
+    anew: bool = field(default=False, kw_only=True)
+    """Whether each period of a series is counted anew."""
     final: bool = field(init=False, default=False)
     """Whether there is a release at the end."""
     published: Published = field(init=False)
@@ -359,7 +359,10 @@ class PeriodSchedule(Schedule):
 
 @dataclass
 class Series(PeriodSchedule):
-    """One release at the end of each period, as long as planned releases are left; all count from the beginning on."""
+    """One release at the end of each period, as long as planned releases are left; all count from the beginning on.
+
+    Or each period is counted `anew`: it has a new estimator, which is released and wiped when the period is over.
+    """
 
     def _check_clock(self) -> None:
         if self.calendar.over > 1:
@@ -375,52 +378,35 @@ class Series(PeriodSchedule):
 
     def _end(self, *, over: bool) -> None:
         """Release the open period, whether it is over or not, and open the next."""
-        run = self.run
-        self._publish(run.spend(), over=over)
+        run, calendar = self.run, self.calendar
+        if self.anew:
+            released = run.est.release(run.level)
+            run.est.end("its period is over")
+            assert run.new is not None
+            run.est = run.new()
+            self.feeder = self.source.feed_to(run.est)
+        else:
+            released = run.spend()
+        row = Dated(UNTIL, calendar.due, released, over=over, zone=calendar.zone)
+        calendar.passed += 1
+        self.published.rows.append(row)
+        run.show(row)
         if over and not run.left:
             run.output.note(
                 "all planned releases are made: later events are counted and will never be released; "
                 "a new state with --releases K plans for more"
             )
 
-    def _publish(self, released: Any, *, over: bool) -> None:
-        row = Dated(UNTIL, self.calendar.due, released, over=over, zone=self.calendar.zone)
-        self.calendar.passed += 1
-        self.published.rows.append(row)
-        self.run.show(row)
-
     def _finish(self) -> None:
-        """Release the open period or save it; show the curve and the audit."""
+        """Release the open period or save it; show the curve and the audit, or what all periods lose."""
         run = self.run
         if self.final and run.left:
             self._end(over=False)
         elif run.kept is not None:
             run.save()
-        self.published.close(run.est, Audited(run.est))
-
-
-@dataclass
-class Windows(Series):
-    """A new estimator for each period, which is released and wiped when its period is over."""
-
-    anew = True
-
-    def _end(self, *, over: bool) -> None:
-        run = self.run
-        released = run.est.release(run.level)
-        run.est.end("its period is over")
-        assert run.new is not None
-        run.est = run.new()
-        self.feeder = self.source.feed_to(run.est)
-        self._publish(released, over=over)
-
-    def _finish(self) -> None:
-        """Release the open period, and say what all of them lose."""
-        run = self.run
-        if self.final:
-            self._end(over=False)
-        self.published.close(run.est)
-        run.output.note(f"loss per user: at most {run.est.epsilon:g} in each period in which the user appears")
+        self.published.close(run.est, None if self.anew else Audited(run.est))
+        if self.anew:
+            run.output.note(f"loss per user: at most {run.est.epsilon:g} in each period in which the user appears")
 
 
 @dataclass
@@ -430,22 +416,6 @@ class Days(PeriodSchedule):
     def __post_init__(self) -> None:
         est: Any = self.run.est
         self.est: ActiveUsers = est
-
-    @classmethod
-    def of(cls, run: Run, times: TimeOptions, column: str | None, *, live: bool) -> Self:
-        """The days of an `ActiveUsers`, by a column of times, or by the clock alone."""
-        periods: Any = run.est.periods  # type: ignore[attr-defined]
-        calendar = Calendar(
-            None if column is None else column_of_times(column),
-            periods,
-            periods.every,
-            passed=periods.open,
-            tz=periods.zone,
-            policy=times.policy(live=live, in_own_period=True),
-            now=wall_clock if live else None,
-            unit="day",
-        )
-        return cls(run, calendar, times.lateness)
 
     def _check_clock(self) -> None:
         calendar = self.calendar
@@ -508,8 +478,24 @@ class Days(PeriodSchedule):
         )
 
 
+def _days_of(run: Run, options: SeriesOptions, *, live: bool) -> Days:
+    """The days of an `ActiveUsers`, by a column of times, or by the clock alone."""
+    periods: Any = run.est.periods  # type: ignore[attr-defined]
+    calendar = Calendar(
+        None if options.time is None else column_of_times(options.time),
+        periods,
+        periods.every,
+        passed=periods.open,
+        tz=periods.zone,
+        policy=options.policy(live=live, in_own_period=True),
+        now=wall_clock if live else None,
+        unit="day",
+    )
+    return Days(run, calendar, options.lateness)
+
+
 def schedule_of(run: Run, source: Events, options: SeriesOptions) -> Schedule:
-    """The schedule that the options ask for: one answer, or a series by the clock or by the times of rows."""
+    """The schedule that the options ask for: one answer, a series by the clock or by the times of rows, or days."""
     time, every, start, live = options.time, options.release_every, options.start, source.live
     if options.anew:
         if time is None or every is None or run.kept is not None or live:
@@ -517,8 +503,11 @@ def schedule_of(run: Run, source: Events, options: SeriesOptions) -> Schedule:
                 "--anew counts files, by --time NAME and --release-every week, and keeps no --state", code="anew-alone"
             )
         policy = options.policy(live=False, in_own_period=True)
-        return Windows(run, Calendar.parsed(time, every, start, tz=options.tz, policy=policy), options.lateness)
-    options.check_given(time)
+        calendar = Calendar.parsed(time, every, start, tz=options.tz, policy=policy)
+        return Series(run, calendar, options.lateness, anew=True)
+    options.check_given()
+    if run.est.TRAITS.unit == "days":
+        return _days_of(run, options, live=live)
     if time is None:
         return AtTheEnd(run, every)
     if every is None:

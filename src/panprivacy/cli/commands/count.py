@@ -233,8 +233,34 @@ class ActivesBudget(BudgetOptions):
     releases: Annotated[int | None, NOT_HERE] = None
     span: Annotated[str | None, option("Longest span of activity to report. Default: 28d.", "28d")] = None
     every: Annotated[str | None, option("Length of a day: 1d, 12h, 1h. Default: 1d.", "1d")] = None
+
+
+@option_group
+class ActivesSeries(opt.SeriesOptions):
+    """The times of rows, which decide their days, and whether the last day is ended."""
+
+    OF_TIMES = ("late", "early", "ahead", "lateness")
+
+    release: Annotated[
+        bool | None,
+        option(
+            "End the last day when the events end. Default: yes; with --state, no.",
+            group=opt.OPTIONS,
+            negative="--no-release",
+        ),
+    ] = None
+    release_every: Annotated[str | None, NOT_HERE] = None
+    anew: Annotated[bool, NOT_HERE] = False
+    time: Annotated[
+        str | None, option("Column of times, which decide a row's day; without it, a pipe goes by the clock.", "NAME")
+    ] = None
     start: Annotated[
-        str | None, option("Start of the first day, such as 2026-01-05. Default without --time: last midnight.", "TIME")
+        str | None,
+        option(
+            "Start of the first day, such as 2026-01-05. Default without --time: last midnight.",
+            "TIME",
+            group=opt.USERS.group,
+        ),
     ] = None
 
     def first(self, tz: str | None) -> int | None:
@@ -245,43 +271,19 @@ class ActivesBudget(BudgetOptions):
 
 
 @option_group
-class ActivesRows(opt.FileOptions):
-    """Rows with their times."""
-
-    time: Annotated[
-        str | None, option("Column of times, which decide a row's day; without it, a pipe goes by the clock.", "NAME")
-    ] = None
-
-
-@option_group
-class ActivesTimes(opt.TimeOptions):
-    """What becomes of rows that are late or early, and whether the last day is ended."""
-
-    release: Annotated[
-        bool | None,
-        option(
-            "End the last day when the events end. Default: yes; with --state, no.",
-            group=opt.OPTIONS,
-            negative="--no-release",
-        ),
-    ] = None
-
-
-@option_group
 class ActivesOptions(CountOptions):
     ESTIMATOR = "ActiveUsers"
 
-    rows: Annotated[ActivesRows, opt.EVENTS] = ActivesRows()
     budget: Annotated[ActivesBudget, opt.USERS] = ActivesBudget()
-    series: Annotated[ActivesTimes, opt.EVENTS] = ActivesTimes()  # type: ignore[assignment]
+    series: Annotated[ActivesSeries, opt.EVENTS] = ActivesSeries()
 
     def arguments(self) -> dict[str, Any]:
         """As `CountOptions.arguments`; where days go by the clock, the first one has begun."""
         from panprivacy.periods import SECOND, Periods, wall_clock
 
         budget, tz = self.budget, self.series.tz
-        start = budget.first(tz)
-        if start is None and self.rows.time is not None:
+        start = self.series.first(tz)
+        if start is None and self.series.time is not None:
             raise InvalidValue(
                 "when does the first day start? Say --start YYYY-MM-DD, the day of the first event", code="which-start"
             )
@@ -295,21 +297,13 @@ class ActivesOptions(CountOptions):
         from panprivacy.periods import as_datetime, length_of, told_length
 
         budget, tz, length = self.budget, self.series.tz, est.periods.length
-        start = budget.first(tz or est.periods.zone)
+        start = self.series.first(tz or est.periods.zone)
         return super().compared(est) | {
             "span": (told_length(est.days * length), budget.span and told_length(length_of(budget.span))),
             "every": (told_length(length), budget.every and told_length(length_of(budget.every))),
             "start": (est.start, None if start is None else as_datetime(start)),
             "tz": (est.periods.zone, tz),
         }
-
-    def feed(self, run: "Run", source: "Events") -> None:
-        """Feed the events day by day."""
-        from panprivacy.cli.schedule import Days
-
-        self.series.check_given(self.rows.time)
-        days = Days.of(run, self.series, self.rows.time, live=source.live)
-        days.feed(source, self.series.release)
 
 
 def actives(files: opt.Paths, /, *, asked: Annotated[ActivesOptions, FLAT] = ActivesOptions()) -> None:
@@ -320,7 +314,7 @@ def actives(files: opt.Paths, /, *, asked: Annotated[ActivesOptions, FLAT] = Act
     FILE is one file or more, a glob in quotes, or - for standard input. Rows of files must be in order of days, and in
     any order within a day. In a pipe the clock ends each day, unless --ahead lets rows do so.
     """
-    if asked.rows.time is None and files != [STDIN]:
+    if asked.series.time is None and files != [STDIN]:
         raise InvalidValue("which column holds the times? Say --time NAME", code="which-time")
     asked.count(files)
 
