@@ -49,7 +49,6 @@ def column_of_times(option: str) -> str:
 
 
 def parsed_start(text: str, tz: str | None = None) -> int:
-    """The moment that `--start` names."""
     import polars as pl
 
     moment: int | None = moments_in(pl.Series([text]), tz)[0]
@@ -112,12 +111,10 @@ class Calendar:
 
     @property
     def opened(self) -> int:
-        """When the open period started."""
         return self.start_of(self.passed)
 
     @property
     def due(self) -> int:
-        """When the open period ends."""
         due = self.start_of(self.passed + 1)
         if due >= END_OF_TIME:
             raise InvalidValue(
@@ -126,7 +123,6 @@ class Calendar:
         return due
 
     def start_of(self, period: int) -> int:
-        """When a period starts."""
         if self.first is None:
             raise InvalidValue(
                 f"there are no events, so the start of a period is not known: say {START}", code="which-start"

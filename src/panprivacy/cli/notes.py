@@ -55,7 +55,6 @@ class _Design:
 
     @classmethod
     def of(cls, est: Any) -> Self:
-        """The design of an estimator."""
         budget, buckets = est.budget, getattr(est, "buckets", None)
         parts = est.days if est.TRAITS.unit == "days" else len(getattr(est, "categories", None) or ()) or 1
         counters = None if getattr(est, "only", None) else getattr(est, "up_to", None)

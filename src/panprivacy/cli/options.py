@@ -59,7 +59,6 @@ def _with_dashes(type_: Any, tokens: Sequence[Token]) -> Any:
 
 
 def given(options: dict[str, Any]) -> dict[str, Any]:
-    """The options that were given."""
     return {name: value for name, value in options.items() if value is not None}
 
 
@@ -141,7 +140,6 @@ class FileOptions(RowOptions):
 
     @property
     def layout(self) -> "Layout":
-        """How CSV files are written."""
         from panprivacy.ingest import Layout
 
         return Layout(self.separator, not self.no_header, tuple(self.missing or ()))
@@ -334,7 +332,6 @@ class OutputOptions:
     threads: Annotated[int | None, option("Number of threads. Default: all cores.", "N")] = None
 
     def output(self) -> "Output":
-        """What shows answers and notes."""
         from panprivacy.cli.output import Output
 
         return Output(as_json=self.as_json, as_csv=self.as_csv, quiet=self.quiet)

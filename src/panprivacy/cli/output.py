@@ -142,7 +142,6 @@ class Output:
 
     @property
     def for_programs(self) -> bool:
-        """Whether answers are for programs."""
         return self.as_json or self.as_csv
 
     @property

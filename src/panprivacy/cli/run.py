@@ -333,7 +333,6 @@ class Run:
             self.output.answer(row)
 
     def draw(self, released: Any) -> None:
-        """Draw a release."""
         assert self.picture is not None
         if released is None:
             raise PanPrivacyError(

@@ -56,7 +56,6 @@ class Events(ABC):
         """Have all events counted, until they end, and save them on the way."""
 
     def feed_to(self, est: Estimator[Any]) -> BatchFeeder:
-        """What counts their batches."""
         skips = {name: getattr(self, name) for name in ("skip_missing", "skip_outside", "skip_unlisted")}
         return BatchFeeder(est, self.columns, **skips, live=self.live)
 
@@ -158,7 +157,6 @@ class Schedule(ABC):
         return call() if self.timer is None else self.timer.undisturbed(call)
 
     def take(self, batch: Batch) -> None:
-        """Count a batch."""
         self.whole(partial(self.feeder.take, batch))
 
     def in_order(self) -> AbstractContextManager[Callable[[Batch], None]]:

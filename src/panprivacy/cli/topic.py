@@ -49,7 +49,6 @@ class MainThreadQueue:
             future.set_exception(Refused(ProblemType.closing))
 
     def take(self, body: Body) -> "Future[int]":
-        """Leave a body."""
         if self._closed:
             raise Refused(ProblemType.closing)
         future: Future[int] = Future()
@@ -68,14 +67,12 @@ class MainThreadQueue:
             os.write(self._waker, b"!")
 
     def waiting(self) -> "Iterator[tuple[Body, Future[int]]]":
-        """Take all that waits."""
         while self._waiting:
             body, future = self._waiting.popleft()
             self.octets += len(body.octets)
             yield body, future
 
     def news(self) -> Iterator[str]:
-        """Take all notes."""
         while self._news:
             yield self._news.popleft()
 

@@ -32,8 +32,8 @@ def _between(least: int, most: int, text: str) -> Parameter:
 
 
 @option_group
-class CaseOptions:
-    """Which streams an estimator is run on."""
+class AuditOptions:
+    """Which streams an estimator is run on, what else is audited, and how results are printed."""
 
     epsilon: Annotated[
         float,
@@ -46,12 +46,6 @@ class CaseOptions:
         int, _between(0, 2, "Number of announced readings of the state, for estimators that can plan them.")
     ] = 0
     deletions: Annotated[bool, option("Streams also delete users.")] = False
-
-
-@option_group
-class InsteadOptions:
-    """What else is audited, and how results are printed."""
-
     as_json: Annotated[bool, Parameter("--json", help="Print the results as JSON.")] = False
     as_csv: Annotated[bool, Parameter("--csv", help="Print the results as CSV, with a header.")] = False
     memory: Annotated[
@@ -76,8 +70,7 @@ def audit(
     ] = None,
     /,
     *,
-    case: Annotated[CaseOptions, OTHERS] = CaseOptions(),
-    instead: Annotated[InsteadOptions, OTHERS] = InsteadOptions(),
+    asked: Annotated[AuditOptions, OTHERS] = AuditOptions(),
 ) -> None:
     """Check the privacy of estimators: run them under every outcome of their coins, and print the exact loss.
 
@@ -86,14 +79,14 @@ def audit(
 
     Example: [bold]panprivacy audit Density --releases 2 --deletions[/bold]
     """
-    printing = Output(as_json=instead.as_json, as_csv=instead.as_csv)
-    if instead.memory:
-        sizes = [10_000, 100_000, 1_000_000, 10_000_000] if instead.full else [case.users or 10_000]
-        holds = _audit_memory(estimator or "", sizes, printing, markdown=instead.markdown)
-    elif instead.crossings:
-        holds = _audit_crossings(estimator, printing, markdown=instead.markdown)
+    printing = Output(as_json=asked.as_json, as_csv=asked.as_csv)
+    if asked.memory:
+        sizes = [10_000, 100_000, 1_000_000, 10_000_000] if asked.full else [asked.users or 10_000]
+        holds = _audit_memory(estimator or "", sizes, printing, markdown=asked.markdown)
+    elif asked.crossings:
+        holds = _audit_crossings(estimator, printing, markdown=asked.markdown)
     else:
-        holds = _audit_exactly(estimator, case, printing)
+        holds = _audit_exactly(estimator, asked, printing)
     if not holds:
         raise SystemExit(1)
 
@@ -114,7 +107,7 @@ def _track(things: Iterable[T], what: str, total: int | None = None) -> Iterable
     return track(things, what, total, console=console, transient=True, disable=not console.is_terminal)
 
 
-def _audit_exactly(estimator: str | None, asked: CaseOptions, printing: Output) -> bool:
+def _audit_exactly(estimator: str | None, asked: AuditOptions, printing: Output) -> bool:
     """Run estimators under every outcome of their coins, and print their losses; whether all that must hold do."""
     from panprivacy.audit.subjects import Case
 

@@ -40,8 +40,6 @@ class MessageOptions(opt.RowOptions):
 
 @option_group
 class ConsumeSeries(opt.SeriesOptions):
-    """When answers are released."""
-
     release: Annotated[bool | None, option("Release an answer when a signal ends the command.")] = False
 
 
@@ -65,7 +63,6 @@ class ConsumeOptions(CountOptions):
         return DistinctOptions(who=OpenUniverseOptions(self.rows.ids), size=self.of_distinct, **same)
 
     def new(self, users: Any, files: Sequence[str]) -> "Estimator[Any]":  # noqa: ARG002 (a broker is no file)
-        """A new `Density`, or `DistinctCount`."""
         return self.command(known=users is not None).new(users, [STDIN])
 
     def check_state(self, est: Any, users: Any, kept: "Kept") -> None:
@@ -139,7 +136,6 @@ def consume(
 
 
 def _is_known(est: Any) -> bool:
-    """Whether the universe is known."""
     from panprivacy.universe.open import OpenUniverse
 
     return not isinstance(est.universe, OpenUniverse)

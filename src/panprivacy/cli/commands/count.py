@@ -111,7 +111,6 @@ class DistinctSize(SizeOptions):
     ] = None
 
     def arguments(self) -> dict[str, Any]:
-        """Arguments of a new estimator."""
         if self.key is not None and not re.fullmatch("[0-9a-fA-F]{32}", self.key):
             raise InvalidValue(
                 f"key {self.key!r} is not 32 hexadecimal digits; make one with: openssl rand -hex 16",
@@ -342,8 +341,6 @@ class RetentionBudget(BudgetOptions):
 
 @option_group
 class RetentionSeries(opt.SeriesOptions):
-    """When answers are released."""
-
     time: Annotated[
         str | None,
         option(
