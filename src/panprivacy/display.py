@@ -14,7 +14,7 @@ from html import escape
 from math import isfinite
 from operator import length_hint
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from panprivacy.checks import shown as described
 from panprivacy.errors import InvalidType, InvalidValue
@@ -300,13 +300,14 @@ def use_progress(shown: bool | None) -> None:
     _wanted = shown
 
 
-class EventCounter:
+class EventCounter(ExitStack):
     """Counts events as they are taken, and shows how many once that has lasted; nothing if there is no terminal.
 
     An iterator that shows its own progress (tqdm) is left to do so.
     """
 
     def __init__(self, ids: object) -> None:
+        super().__init__()
         watched = (_on_terminal() or _in_notebook()) if _wanted is None else _wanted
         self._watched = watched and type(ids).__module__.partition(".")[0] != "tqdm"
         # Most iterators do not know; one that fails when asked is not to fail here.
@@ -315,14 +316,7 @@ class EventCounter:
             self._expected = length_hint(ids) if self._watched else 0
         self._start = monotonic()
         self._events = 0
-        self._shown = ExitStack()  # a bar is taken away in the end
         self._show: Callable[[int, float], None] | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._shown.close()
 
     def advance(self, events: int) -> None:
         """Add to the number of events taken."""
@@ -335,7 +329,7 @@ class EventCounter:
         self._show(self._events, seconds)
 
     def _bar(self) -> Callable[[int, float], None]:
-        """A bar on the last line of a terminal."""
+        """A bar on the last line of a terminal, taken away in the end."""
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -344,7 +338,7 @@ class EventCounter:
         progress = Progress(*columns, console=Console(stderr=True), transient=True, auto_refresh=False)
         task = progress.add_task("", total=self._expected or None, said="")
         progress.start()
-        self._shown.callback(progress.stop)
+        self.callback(progress.stop)
         return lambda events, seconds: progress.update(
             task, completed=events, said=_said(events, seconds), refresh=True
         )

@@ -1,7 +1,4 @@
-"""A command that counts: who is counted and with how much privacy, and the way from its options to its answers.
-
-Heavy modules are imported in the methods that need them, so that help comes at once.
-"""
+"""A command that counts: who is counted and with how much privacy, and the way from its options to its answers."""
 
 import re
 from collections.abc import Sequence
@@ -37,8 +34,7 @@ class UniverseOptions:
     normalize: Annotated[
         str | None,
         option(
-            "Spelling to ignore: zeros (leading zeros, .0), case, strip, nfc, several with commas, all or none.",
-            "HOW",
+            "Spelling to ignore: zeros (leading zeros, .0), case, strip, nfc, several with commas, all or none.", "HOW"
         ),
     ] = None
     skip_outside: Annotated[bool, option("Skip rows of users outside the universe; how many is not reported.")] = False

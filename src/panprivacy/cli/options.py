@@ -165,8 +165,7 @@ class CategoryOptions:
     categories: Annotated[str | None, option("The categories, or a file that lists them.", "A,B,C|FILE")] = None
     other: Annotated[bool, option("Count all unlisted categories as one; by default they are an error.")] = False
     unlisted: Annotated[
-        Literal["skip", "refuse"] | None,
-        option("Rows in no listed category: refuse or skip.", "POLICY"),
+        Literal["skip", "refuse"] | None, option("Rows in no listed category: refuse or skip.", "POLICY")
     ] = None
 
     def arguments(self) -> dict[str, Any]:
@@ -281,12 +280,10 @@ class SeriesOptions:
         ),
     ] = None
     late: Annotated[
-        Literal["count", "skip", "refuse"] | None,
-        option("Rows of an ended period: refuse, skip or count.", "POLICY"),
+        Literal["count", "skip", "refuse"] | None, option("Rows of an ended period: refuse, skip or count.", "POLICY")
     ] = None
     early: Annotated[
-        Literal["skip", "refuse"] | None,
-        option("Rows of a period beyond --ahead: refuse or skip.", "POLICY"),
+        Literal["skip", "refuse"] | None, option("Rows of a period beyond --ahead: refuse or skip.", "POLICY")
     ] = None
     ahead: Annotated[int | None, option("How many periods one row may end; with 0, only the clock ends them.", "N")] = (
         None

@@ -8,11 +8,11 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from datetime import datetime
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from cyclopts import CycloptsError
 
@@ -264,7 +264,7 @@ def as_fields(release: Any) -> dict[str, Any]:
     return dict(release if isinstance(release, dict) else release.to_dict())
 
 
-class Meter:
+class Meter(ExitStack):
     """A bar by bytes, with events a second and the time left, if a person watches standard error.
 
     The bar makes way for notes and answers. Rows without id count like others here, so the bar does not tell how
@@ -272,42 +272,35 @@ class Meter:
     """
 
     def __init__(self, files: Sequence[str], output: Output) -> None:
+        super().__init__()
         self._sizes = {file: size_of(file) for file in files}
-        self._output = output
         self._done = 0
         self._file: str | None = None  # not the batch: its rows are to be gone once they are counted
         self._events = 0
         self._progress: Progress | None = None
-
-    def __enter__(self) -> Self:
-        if self._output.shows_progress:
+        if output.shows_progress:
+            from rich import progress as bars
             from rich.console import Console
-            from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
             known = bool(self._sizes) and all(self._sizes.values())  # a pipe tells no size
-            name, rate = TextColumn("{task.description}"), TextColumn("{task.fields[rate]}")
-            columns = [name, BarColumn(), DownloadColumn(), rate, *([TimeRemainingColumn()] if known else [])]
-            self._progress = Progress(*columns, console=Console(stderr=True), transient=True)
-            total = sum(self._sizes.values()) if known else None
-            self._task = self._progress.add_task("reading", total=total, rate="")
-            self._progress.start()
-            self._output.clear = self._hidden
-        return self
+            name, rate = bars.TextColumn("{task.description}"), bars.TextColumn("{task.fields[rate]}")
+            left = [bars.TimeRemainingColumn()] if known else []
+            columns = (name, bars.BarColumn(), bars.DownloadColumn(), rate, *left)
+            progress = self._progress = bars.Progress(*columns, console=Console(stderr=True), transient=True)
+            self._task = progress.add_task("reading", total=sum(self._sizes.values()) if known else None, rate="")
+            progress.start()
+            self.callback(progress.stop)
 
-    def __exit__(self, *_: object) -> None:
-        if self._progress is not None:
-            self._output.clear = nullcontext
-            self._progress.stop()
+            @contextmanager
+            def hidden() -> Iterator[None]:
+                progress.stop()
+                try:
+                    yield
+                finally:
+                    progress.start()
 
-    @contextmanager
-    def _hidden(self) -> Iterator[None]:
-        """Take the bar away, and put it back."""
-        assert self._progress is not None
-        self._progress.stop()
-        try:
-            yield
-        finally:
-            self._progress.start()
+            output.clear = hidden
+            self.callback(setattr, output, "clear", nullcontext)
 
     def advance(self, batch: "Batch") -> None:
         """Note that a batch has been counted."""

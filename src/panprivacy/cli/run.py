@@ -194,8 +194,7 @@ def name_batch(kept: object, text: str | None, files: Sequence[str], output: Out
             output.note(f"{kept.path}: has {kept.batch} already, and it is not counted again")
     elif isinstance(kept, KeptFolder) and kept.folder.needs_names:
         raise InvalidValue(
-            "in this store an unnamed batch might be counted twice: name it, --batch NAME:NUMBER",
-            code="which-batch",
+            "in this store an unnamed batch might be counted twice: name it, --batch NAME:NUMBER", code="which-batch"
         )
 
 

@@ -138,8 +138,9 @@ class Schedule(ABC):
         self.source, self.feeder = source, source.feed_to(run.est)
         try:
             if source.live:
-                with SignalTimer(self._seconds) as self.timer:
-                    run.output.note(f"reading {source.name}; {self._told}, and Ctrl-C ends the input")
+                seconds, told = self._timing()
+                with SignalTimer(seconds) as self.timer:
+                    run.output.note(f"reading {source.name}; {told}, and Ctrl-C ends the input")
                     source.feed(self)
             else:
                 source.feed(self)
@@ -170,15 +171,9 @@ class Schedule(ABC):
             return "mend the row and feed it all again, counting a row twice does no harm"
         return "feed what comes after them, since a row that is fed again counts again"
 
-    @property
     @abstractmethod
-    def _seconds(self) -> float | None:
-        """After how many seconds `ring` is called again, if it is called without a signal."""
-
-    @property
-    @abstractmethod
-    def _told(self) -> str:
-        """When releases are made of what arrives."""
+    def _timing(self) -> tuple[float | None, str]:
+        """After how many seconds `ring` is called without a signal, if it is; and when what arrives is released."""
 
     @abstractmethod
     def _begin(self, final: bool | None) -> bool:
@@ -220,13 +215,9 @@ class AtTheEnd(Schedule):
             run.output.note("no release is planned but the one at the end; --releases K plans for more")
         return final
 
-    @property
-    def _seconds(self) -> float | None:
-        return None if self.every is None else length_of(self.every) / SECOND
-
-    @property
-    def _told(self) -> str:
-        return f"kill -USR1 {os.getpid()} spends a release"
+    def _timing(self) -> tuple[float | None, str]:
+        seconds = None if self.every is None else length_of(self.every) / SECOND
+        return seconds, f"kill -USR1 {os.getpid()} spends a release"
 
     def ring(self) -> None:
         """Release, unless the last planned release is for the end."""
@@ -313,21 +304,16 @@ class PeriodSchedule(Schedule):
             super().in_order() if self.lateness is None else in_order_of_time(self.take, self.calendar, self.lateness)
         )
 
-    @property
-    def _seconds(self) -> float | None:
-        return _LOOK if self.calendar.by_clock else None
-
-    @property
-    def _told(self) -> str:
-        by = f"the clock ({self.calendar.zone})" if self.calendar.by_clock else "the times of the events"
-        return f"{self.calendar.unit}s end by {by}"
+    def _timing(self) -> tuple[float | None, str]:
+        unit, by_clock = self.calendar.unit, f"{self.calendar.unit}s end by the clock ({self.calendar.zone})"
+        return (_LOOK, by_clock) if self.calendar.by_clock else (None, f"{unit}s end by the times of the events")
 
     def ring(self) -> None:
         """End the periods that are over by the clock."""
         if self.calendar.by_clock:
             self._end_before(self.calendar.passed + self.calendar.over)
         else:
-            self.run.output.note(f"SIGUSR1 spends nothing here: {self._told}")
+            self.run.output.note(f"SIGUSR1 spends nothing here: {self._timing()[1]}")
 
     def take(self, batch: Batch) -> None:
         """Check the times and ids of a batch, and feed it period by period."""

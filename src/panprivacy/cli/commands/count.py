@@ -1,7 +1,4 @@
-"""`panprivacy density`, `distinct`, `counts`, `actives` and `retention`: a class of options each, and its help.
-
-Heavy modules are imported in the methods that need them, so that help comes at once.
-"""
+"""`panprivacy density`, `distinct`, `counts`, `actives` and `retention`: a class of options each, and its help."""
 
 import re
 from dataclasses import replace
@@ -171,8 +168,7 @@ class CountsSize(SizeOptions):
         int | None, option("Count up to T appearances of each user, 2 to 256; a larger T errs more. Default: 8.", "T")
     ] = None
     only: Annotated[
-        Literal["mean"] | None,
-        option("Release the mean alone, which errs less in small universes.", "mean"),
+        Literal["mean"] | None, option("Release the mean alone, which errs less in small universes.", "mean")
     ] = None
 
 
