@@ -6,15 +6,12 @@ import os
 import signal
 import sys
 import threading
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from datetime import datetime
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
-
-from cyclopts import CycloptsError
 
 from panprivacy.display import finite
 from panprivacy.errors import InvalidValue, PanPrivacyError
@@ -49,38 +46,6 @@ HINTS = {
 """What a command adds to an error of the library, by its code or the names of its hints: the option that helps."""
 
 _NARROWEST = 10  # letters of a column on a terminal, whose later rows may be longer than the first
-
-
-@contextmanager
-def plain_errors() -> Iterator[None]:
-    """Turn what a user can mend into one line on standard error and exit status 2."""
-    from panprivacy.checks import LargeDelta
-
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", LargeDelta)  # commands say it in a note of theirs
-            yield
-    except BrokenPipeError:  # the reader of the answers has gone; the rest of the buffer would fail again
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise SystemExit(1) from None
-    except CycloptsError as error:
-        error.verbose = False
-        why, name = str(error), "Unknown option: --error."
-        if why.startswith(name):  # people look for it in other commands, where no option has a similar name
-            why = f"{name} panprivacy plan --alpha A says what an error of A takes; distinct alone has --error"
-        raise refused(why) from None
-    except (PanPrivacyError, ValueError, OSError) as error:
-        raise refused(cause_of(error)) from None
-    except KeyboardInterrupt as interrupt:
-        number: int = interrupt.args[0] if isinstance(interrupt, Ended) else signal.SIGINT
-        how = "interrupted" if number == signal.SIGINT else f"ended by {signal.Signals(number).name}"
-        raise refused(f"{how}; a state file is as it was last saved", 128 + number) from None
-
-
-def refused(why: str, status: int = 2) -> SystemExit:
-    """Say in one line why a command ends, and return the exception that ends it."""
-    print(f"panprivacy: {' '.join(why.split())}", file=sys.stderr)
-    return SystemExit(status)
 
 
 class Ended(KeyboardInterrupt):

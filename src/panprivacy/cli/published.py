@@ -73,16 +73,16 @@ class Dated(dict[str, Any]):
     def cells(self) -> list[dict[str, str]]:
         """A row for a terminal, or one for each of the first groups, and one for all users."""
         is_open = {None: "", True: " " * len(_OPEN), False: _OPEN}[self.over]  # spaces, so that columns stay as wide
-        when = str(self[AT]) if self.named == AT else told_time(self.time) + is_open
+        when = {self.named: str(self[AT]) if self.named == AT else told_time(self.time) + is_open}
         groups = self.release.groups
         if not groups:
-            return [{self.named: when} | _cells(self.release)]
+            return [when | _cells(self.release)]
         rows = [{"group": str(row.group)} | _cells(row) for row in groups[:MOST_SHOWN]]
         if len(groups) > MOST_SHOWN:
             rows.append({"group": f"... and {len(groups) - MOST_SHOWN:,} more"} | dict.fromkeys(_cells(groups[0]), ""))
         if self.release.estimates:
             rows.append({"group": "all users"} | _cells(self.release))
-        return [{self.named: when} | row for row in rows]
+        return [when | row for row in rows]
 
 
 def _cells(release: Any) -> dict[str, str]:
