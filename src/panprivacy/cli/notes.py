@@ -4,9 +4,8 @@ Each piece of advice is computed first, and given only if the standard error wou
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from math import exp, inf, sqrt
-from typing import Any, Self
+from typing import Any
 
 from panprivacy.checks import TINY_DELTA, large_delta
 from panprivacy.cli.output import Output
@@ -39,42 +38,35 @@ def expected_error(est: Any) -> tuple[float, float, str]:
     return error, GUESS, f"{error:.2g}, of a share between 0 and 1"
 
 
-@dataclass(frozen=True)
-class _Design:
-    """What the standard error of an estimator follows from."""
+def _design(est: Any) -> dict[str, Any]:
+    """What the standard error of an estimator follows from.
 
-    epsilon: float
-    releases: int
-    intrusions: int
-    delta: float | None
-    bits: int
-    """Bits that one released number counts: a category's, a day's, or all."""
-    population: int | None
-    """Users that these bits speak for; None where users share bits."""
-    up_to: int | None
+    `bits` are those that one released number counts: a category's, a day's, or all. `population` are the users that
+    they speak for; None where users share bits.
+    """
+    budget, buckets = est.budget, getattr(est, "buckets", None)
+    parts = est.days if est.TRAITS.unit == "days" else len(getattr(est, "categories", None) or ()) or 1
+    bits, population = (est.users // parts, getattr(est, "population", est.universe.size))
+    if buckets is not None:
+        bits, population = buckets, None
+    up_to = None if getattr(est, "only", None) else getattr(est, "up_to", None)
+    plan = {"epsilon": est.epsilon, "releases": budget.releases, "intrusions": budget.redraws}
+    return plan | {"delta": est.delta or None, "bits": max(bits, 1), "population": population, "up_to": up_to}
 
-    @classmethod
-    def of(cls, est: Any) -> Self:
-        budget, buckets = est.budget, getattr(est, "buckets", None)
-        parts = est.days if est.TRAITS.unit == "days" else len(getattr(est, "categories", None) or ()) or 1
-        counters = None if getattr(est, "only", None) else getattr(est, "up_to", None)
-        known = getattr(est, "population", est.universe.size)
-        bits, users = (est.users // parts, known) if buckets is None else (buckets, None)
-        return cls(est.epsilon, budget.releases, budget.redraws, est.delta or None, max(bits, 1), users, counters)
 
-    def stderr(self) -> float:
-        """A number that the standard error is proportional to, whatever is changed."""
-        try:
-            split = best_split(self.epsilon, self.bits, self.releases, self.intrusions, self.delta, up_to=self.up_to)
-        except ValueError:  # too little epsilon for any noise
-            return inf
-        pair, t = split.pair_after(self.intrusions), self.up_to or 1
-        if self.population is None:
-            return relative_error(pair, self.bits, split.noise)
-        coins = self.bits * (t - pair.gap**2) / 4
-        noise = split.noise.variance * (1 if self.up_to is None else (t / 2) ** 2)
-        sampled = max(1 / self.bits - 1 / self.population, 0.0) / 4
-        return sqrt((coins + noise) / (self.bits * pair.gap) ** 2 + sampled)
+def _stderr(*, bits: int, intrusions: int, population: int | None, up_to: int | None, **budget: Any) -> float:
+    """A number that the standard error of a design is proportional to, whatever is changed."""
+    try:
+        split = best_split(size=bits, intrusions=intrusions, up_to=up_to, **budget)
+    except ValueError:  # too little epsilon for any noise
+        return inf
+    pair, t = split.pair_after(intrusions), up_to or 1
+    if population is None:
+        return relative_error(pair, bits, split.noise)
+    coins = bits * (t - pair.gap**2) / 4
+    noise = split.noise.variance * (1 if up_to is None else (t / 2) ** 2)
+    sampled = max(1 / bits - 1 / population, 0.0) / 4
+    return sqrt((coins + noise) / (bits * pair.gap) ** 2 + sampled)
 
 
 def error_left(est: Any, **changed: Any) -> float:
@@ -85,8 +77,8 @@ def error_left(est: Any, **changed: Any) -> float:
     >>> error_left(many, delta=1e-9) < 0.5, error_left(pp.Density(1000, epsilon=1.0), delta=1e-9)
     (True, 1.0)
     """
-    now = _Design.of(est)
-    before, after = now.stderr(), replace(now, **changed).stderr()
+    design = _design(est)
+    before, after = _stderr(**design), _stderr(**(design | changed))
     return after / before if before < inf else 1.0
 
 
@@ -113,22 +105,23 @@ def expected_noise(est: Any, spelled: Callable[[str], str] = str) -> str | None:
 
 def _advice(est: Any, spelled: Callable[[str], str]) -> Iterator[tuple[str, dict[str, Any]]]:
     """What might help, and what it changes."""
-    now = _Design.of(est)
-    yield f"more {spelled('epsilon')}", {"epsilon": 2 * now.epsilon}
+    now = _design(est)
+    bits = now["bits"]
+    yield f"more {spelled('epsilon')}", {"epsilon": 2 * now["epsilon"]}
     if est.TRAITS.unit == "days":
-        yield f"a shorter {spelled('span')}", {"releases": max(now.releases // 2, 1), "bits": 2 * now.bits}
+        yield f"a shorter {spelled('span')}", {"releases": max(now["releases"] // 2, 1), "bits": 2 * bits}
     else:
         yield f"fewer {spelled('releases')}", {"releases": 1 + est.TRAITS.own_periods}
     if not est.delta:
         yield f"{spelled('delta')} {DELTA:g}", {"delta": DELTA}
-    if now.population is None:
-        many = f"more than {now.bits:,} {spelled('buckets')} if more than {16 * now.bits:,} users come"
-        yield many, {"bits": 4 * now.bits}
+    if now["population"] is None:
+        many = f"more than {bits:,} {spelled('buckets')} if more than {16 * bits:,} users come"
+        yield many, {"bits": 4 * bits}
         return
     if "sample" in est.TRAITS.options:
-        yield f"a larger {spelled('sample')}", {"bits": now.bits * now.population // est.users}
+        yield f"a larger {spelled('sample')}", {"bits": bits * now["population"] // est.users}
     if getattr(est, "categories", None) is not None:
-        yield f"fewer {spelled('categories')}", {"bits": 2 * now.bits}
+        yield f"fewer {spelled('categories')}", {"bits": 2 * bits}
 
 
 UNUSED = "Laplace noise errs less here, so no delta is used"
