@@ -8,6 +8,7 @@ from math import exp, inf, sqrt
 from typing import Any
 
 from panprivacy.checks import TINY_DELTA, large_delta
+from panprivacy.cli.counting import plan_of
 from panprivacy.cli.output import Output
 from panprivacy.display import counted
 from panprivacy.estimates.actives import PLAUSIBLE
@@ -44,14 +45,14 @@ def _design(est: Any) -> dict[str, Any]:
     `bits` are those that one released number counts: a category's, a day's, or all. `population` are the users that
     they speak for; None where users share bits.
     """
-    budget, buckets = est.budget, getattr(est, "buckets", None)
-    parts = est.days if est.TRAITS.unit == "days" else len(getattr(est, "categories", None) or ()) or 1
-    bits, population = (est.users // parts, getattr(est, "population", est.universe.size))
+    buckets = getattr(est, "buckets", None)
     if buckets is not None:
         bits, population = buckets, None
+    else:
+        parts = est.days if est.TRAITS.unit == "days" else len(getattr(est, "categories", None) or ()) or 1
+        bits, population = max(est.users // parts, 1), getattr(est, "population", est.universe.size)
     up_to = None if getattr(est, "only", None) else getattr(est, "up_to", None)
-    plan = {"epsilon": est.epsilon, "releases": budget.releases, "intrusions": budget.redraws}
-    return plan | {"delta": est.delta or None, "bits": max(bits, 1), "population": population, "up_to": up_to}
+    return plan_of(est) | {"bits": bits, "population": population, "up_to": up_to}
 
 
 def _stderr(*, bits: int, intrusions: int, population: int | None, up_to: int | None, **budget: Any) -> float:
