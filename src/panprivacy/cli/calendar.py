@@ -174,8 +174,11 @@ class Calendar:
         Rows of a file come in order of periods where late and early ones are refused. Elsewhere the rows of a batch
         have no order.
         """
-        if self.first is None:
-            self._begin(moments, scratch)
+        if self.first is None:  # the first row that has a time decides it; without one, a later batch does
+            timed = scratch.own(moments != NO_TIME)
+            if timed.any():
+                self.passed = self.first = self.periods.number(int(moments[timed.argmax()]))
+                self.planned += self.first
         times = scratch.own(moments.copy())
         now = None if self.now is None else self.now()
         in_order = now is None and self.policy.late == self.policy.early == "refuse"
@@ -189,13 +192,6 @@ class Calendar:
             latest = max(int(times[: row.row].max(initial=0)), self.start_of(row.reached))
             late = None if now is not None else latest - int(times[row.row])
             raise bad_row(batch, row.row, self._wrong(time, row.period, row.reached, late)) from None
-
-    def _begin(self, moments: NDArray[np.int64], scratch: Scratch) -> None:
-        """Let the first row that has a time decide which period is the first one; without one, a later batch does."""
-        timed = scratch.own(moments != NO_TIME)
-        if timed.any():
-            self.passed = self.first = self.periods.number(int(moments[timed.argmax()]))
-            self.planned += self.first
 
     def _wrong(self, time: str, period: int, open_: int, late: int | None) -> str:
         """The error of a row whose period is not the open one; `late` is how late a row of a file came, at least."""

@@ -98,7 +98,7 @@ class Output:
         """Whether answers are objects of JSON, one a line."""
         self.as_csv = as_csv
         """Whether answers are rows of CSV below one header."""
-        self._quiet = quiet
+        self.quiet = quiet
         self._header: list[str] = []  # of the table that rows are printed below
         self._widths: list[int] = []
         self._curve = 0  # how many releases of a retention are in it
@@ -108,11 +108,6 @@ class Output:
     @property
     def for_programs(self) -> bool:
         return self.as_json or self.as_csv
-
-    @property
-    def shows_progress(self) -> bool:
-        """Whether a person watches standard error on a terminal."""
-        return not self._quiet and sys.stderr.isatty()
 
     def answer(self, thing: Any) -> None:
         """Show a result: a table on a terminal, else one line, or what programs read if that was asked for."""
@@ -170,7 +165,7 @@ class Output:
 
     def note(self, text: str) -> None:
         """Say something that is not the answer."""
-        if not self._quiet:
+        if not self.quiet:
             with self.clear():
                 print(f"panprivacy: {text}", file=sys.stderr)
 
@@ -243,7 +238,7 @@ class Meter(ExitStack):
         self._file: str | None = None  # not the batch: its rows are to be gone once they are counted
         self._events = 0
         self._progress: Progress | None = None
-        if output.shows_progress:
+        if not output.quiet and sys.stderr.isatty():
             from rich import progress as bars
             from rich.console import Console
 

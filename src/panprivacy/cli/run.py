@@ -85,29 +85,20 @@ class KeptFolder(ExitStack):
                 f"{self.path}: has {folder.shards} shards, and {self._shards} were asked for", code="another-size"
             )
         self.folder = folder
-        self._pending = self.enter_context(folder.pending())
+        self.pending = self.enter_context(folder.pending())
         if make is not None:
-            self._pending.expect()
-        est: Estimator[Any] = self._pending.estimator
+            self.pending.expect()
+        est: Estimator[Any] = self.pending.estimator
         return est
-
-    def expect(self) -> None:
-        """Let the next `write` write all shards: which users of a batch own a bit must not show."""
-        self._pending.expect()
 
     def write(self) -> None:
         """Bring what was counted to the shards; when this returns, it is on disk."""
-        ids = getattr(self._pending.estimator, "ids", None)
+        ids = getattr(self.pending.estimator, "ids", None)
         if ids is not None:
             self.folder.declare_ids(ids)
         with undisturbed():  # counters that have moved in some shards only are worse than a command that ends later
-            self._pending.write(self.batch)
+            self.pending.write(self.batch)
         self.batch = None
-
-    def release(self, level: float) -> Any:
-        """Write what was counted, and spend one planned release."""
-        self.write()
-        return self.folder.release(level)
 
     def _found(self, universe: Any) -> StateFolder | None:
         try:
@@ -246,7 +237,7 @@ class Run:
             self.forewarn()
         self.used, self.behind, self._live = True, self.kept is not None, live
         if isinstance(self.kept, KeptFolder):
-            self.kept.expect()
+            self.kept.pending.expect()  # all shards are written: which users of a batch own a bit must not show
         self.write_if_due()
 
     @property
@@ -308,7 +299,8 @@ class Run:
         try:
             if isinstance(self.kept, KeptFolder):
                 self.behind = False
-                return self.kept.release(self.level)
+                self.kept.write()
+                return self.kept.folder.release(self.level)
             released = self.est.next_release(self.level)
         except BudgetExhausted:
             self.check_left()  # another process was quicker: say it in the words of a command

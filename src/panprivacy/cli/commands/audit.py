@@ -26,11 +26,6 @@ _COLUMNS = ("scenario", "users", "mode", "image", "users named", "ids found", "v
 _FEWEST = 10_000  # with fewer, a few ids in a row might stand there by chance
 
 
-def _between(least: int, most: int, text: str) -> Parameter:
-    """An option that is a number of a range."""
-    return Parameter(help=text, validator=validators.Number(gte=least, lte=most))
-
-
 @option_group
 class AuditOptions:
     """Which streams an estimator is run on, what else is audited, and how results are printed."""
@@ -40,10 +35,17 @@ class AuditOptions:
         option("Privacy budget that is claimed; at least 3 with a delta, at least 8 for Continual and Continuous."),
     ] = 0.2
     users: Annotated[int | None, option("Number of users: 2 to 5, default 3. With --memory: 10,000 or more.")] = None
-    events: Annotated[int, _between(1, 6, "Length of the longest stream.")] = 3
-    releases: Annotated[int, _between(1, 4, "Number of releases, for estimators that can plan several.")] = 1
+    events: Annotated[int, option("Length of the longest stream.", validator=validators.Number(gte=1, lte=6))] = 3
+    releases: Annotated[
+        int,
+        option("Number of releases, for estimators that can plan several.", validator=validators.Number(gte=1, lte=4)),
+    ] = 1
     intrusions: Annotated[
-        int, _between(0, 2, "Number of announced readings of the state, for estimators that can plan them.")
+        int,
+        option(
+            "Number of announced readings of the state, for estimators that can plan them.",
+            validator=validators.Number(gte=0, lte=2),
+        ),
     ] = 0
     deletions: Annotated[bool, option("Streams also delete users.")] = False
     as_json: Annotated[bool, Parameter("--json", help="Print the results as JSON.")] = False

@@ -33,7 +33,7 @@ def show(state: StatePath, /, *, plot: Plot = None, as_json: Json = False, as_cs
         est = StateFile(state).load()
     shards = {} if folder is None else {"shards": folder.shards, "shards_behind": folder.shards_behind}
     output = Output(as_json=as_json, as_csv=as_csv, quiet=True)
-    last = est.last if _makes_releases(est) else None
+    last = None if est.TRAITS.unit == "moves" else est.last
     if last is None and (plot is not None or as_csv):
         raise PanPrivacyError(f"{state}: no release was made yet, which --plot or --csv could show", code="no-release")
     if last is not None and plot is not None:
@@ -47,11 +47,6 @@ def show(state: StatePath, /, *, plot: Plot = None, as_json: Json = False, as_cs
             f"{state}: a rerandomisation broke off, and {shards['shards_behind']} of {shards['shards']} shards are as "
             f"they were: panprivacy rerandomize {state} finishes it"
         )
-
-
-def _makes_releases(est: Any) -> bool:
-    """Whether commands can feed an estimator; the others publish moves, and are used in Python."""
-    return bool(est.TRAITS.unit != "moves")
 
 
 def _described(est: Any) -> dict[str, Any]:
@@ -68,7 +63,7 @@ def _described(est: Any) -> dict[str, Any]:
         "delta": budget.delta,
         "delta_spent": budget.delta_spent,
     }
-    if not _makes_releases(est):
+    if est.TRAITS.unit == "moves":
         return common | {"moves": budget.moves, "moves_left": est.moves_left}
     return common | {
         "releases": budget.releases,
