@@ -5,6 +5,7 @@ import sys
 import time
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,7 @@ import panprivacy as pp
 from commands import start, wait_until_written
 from panprivacy.cli.output import Output
 from panprivacy.cli.run import Kept, KeptFolder, Run
+from panprivacy.estimators.base import Estimator
 from panprivacy.state import Snapshot, StateFile
 
 
@@ -30,7 +32,7 @@ class Clock:
         monkeypatch.setattr(StateFile, "write", write)
 
 
-def fed(est: pp.Density, kept: Kept | None) -> Run:
+def fed(est: Estimator[Any], kept: Kept | None) -> Run:
     """A run that counts in a state."""
     return Run(est, kept, 0.95, Output(quiet=True))
 

@@ -300,13 +300,15 @@ class PeriodSchedule(Schedule):
         super().count(replace(source, columns=replace(source.columns, time=self.calendar.column)))
 
     def in_order(self) -> AbstractContextManager[Callable[[Batch], None]]:
-        return (
-            super().in_order() if self.lateness is None else in_order_of_time(self.take, self.calendar, self.lateness)
-        )
+        if self.lateness is None:
+            return super().in_order()
+        return in_order_of_time(self.take, self.calendar, self.lateness)
 
     def _timing(self) -> tuple[float | None, str]:
-        unit, by_clock = self.calendar.unit, f"{self.calendar.unit}s end by the clock ({self.calendar.zone})"
-        return (_LOOK, by_clock) if self.calendar.by_clock else (None, f"{unit}s end by the times of the events")
+        calendar = self.calendar
+        if calendar.by_clock:
+            return _LOOK, f"{calendar.unit}s end by the clock ({calendar.zone})"
+        return None, f"{calendar.unit}s end by the times of the events"
 
     def ring(self) -> None:
         """End the periods that are over by the clock."""
