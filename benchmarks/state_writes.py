@@ -18,7 +18,8 @@ from rich.console import Console
 from rich.table import Table
 
 import panprivacy as pp
-from panprivacy.cli.run import Keeper
+from panprivacy.cli.output import Output
+from panprivacy.cli.run import Run
 from panprivacy.state import Snapshot, StateFile
 
 _BATCH = 2**18
@@ -72,11 +73,11 @@ def feeding(users: int, path: Path, seconds: float, rounds: int) -> tuple[float,
         for _ in range(rounds):
             for kept in (False, True):
                 est = pp.Density(users, epsilon=1.0)
-                keeper = Keeper(est, timed if kept else None)
+                run = Run(est, timed if kept else None, 0.95, Output(quiet=True))
                 start, events = time.perf_counter(), 0
                 while time.perf_counter() < start + seconds:
                     est.update_many(ids[events // _BATCH % len(ids)])
-                    keeper.counted()
+                    run.counted()
                     events += _BATCH
                 speeds[kept].append(events / (time.perf_counter() - start))
     path.unlink()

@@ -8,14 +8,9 @@ def main() -> None:
     try:
         from panprivacy.cli import main as command
     except KeyboardInterrupt:
-        sys.exit(_interrupted())
+        print("panprivacy: interrupted", file=sys.stderr)
+        sys.exit(130)  # as shells say that Ctrl-C ended a process
     command()
-
-
-def _interrupted() -> int:
-    """Say it, and give the status that a shell gives to a process that Ctrl-C ended."""
-    print("panprivacy: interrupted", file=sys.stderr)
-    return 130
 
 
 if __name__ == "__main__":

@@ -7,23 +7,25 @@ counted, for a person who watches: the number of events and their pace, which an
 import re
 import sys
 from abc import ABC, abstractmethod
-from contextlib import suppress
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from html import escape
 from math import isfinite
 from operator import length_hint
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from panprivacy.checks import shown as described
 from panprivacy.errors import InvalidType, InvalidValue
 
 if TYPE_CHECKING:
     import polars as pl
-    from rich.table import Table as RichTable
+    from rich.console import RenderableType
 
 # The warning alone has a colour: text and lines take the colours of the page, light or dark.
 _CELL = "text-align: left; vertical-align: top; padding: 0.15em 0.8em; border-top: 1px solid rgba(128, 128, 128, 0.35);"
+_TABLE = "border-collapse: collapse; color: inherit; font-size: 90%;"
 _WARNING = "color: #e5484d; font-weight: bold;"
 
 Rows: TypeAlias = tuple[tuple[str, str], ...]
@@ -34,17 +36,23 @@ Rows: TypeAlias = tuple[tuple[str, str], ...]
 class Card:
     """What a thing says of itself: a title, rows of a name and a value, and a warning if there is one.
 
+    There may be a table under it: a header, and lines of as many cells.
+
     >>> card = Card("Release 1", (("density", "0.25"), ("epsilon", "1 spent, 0 left")))
     >>> card.line
     'density 0.25; epsilon 1 spent, 0 left'
-    >>> print(card.text)
-    density 0.25
-    epsilon 1 spent, 0 left
+    >>> print(Card("Release", (("groups", "2"),), None, ("group", "density"), (("north", "0.2"), ("all", "0.3"))).text)
+    groups 2
+    group density
+    north     0.2
+    all       0.3
     """
 
     title: str
     rows: Rows
     warning: str | None = None
+    header: tuple[str, ...] = ()
+    lines: tuple[tuple[str, ...], ...] = ()
 
     @property
     def line(self) -> str:
@@ -54,13 +62,20 @@ class Card:
 
     @property
     def text(self) -> str:
-        """A line for each row, the values below each other."""
+        """A line for each row, the values below each other; then the table in columns."""
         width = max(len(name) for name, _ in self.rows)
-        return "\n".join(f"{name:<{width}} {value}" for name, value in self.rows)
+        lines = [f"{name:<{width}} {value}" for name, value in self.rows]
+        table = [self.header, *self.lines] if self.header else []
+        widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+        for first, *rest in table:
+            cells = [f"{cell:>{width}}" for cell, width in zip(rest, widths[1:], strict=True)]
+            lines.append(" ".join([f"{first:<{widths[0]}}", *cells]))
+        return "\n".join(lines)
 
     @property
-    def grid(self) -> "RichTable":
+    def grid(self) -> "RenderableType":
         """A grid for a terminal."""
+        from rich.console import Group
         from rich.table import Table
         from rich.text import Text
 
@@ -69,67 +84,27 @@ class Card:
             grid.add_row(Text(name), Text(value))
         if self.warning:
             grid.add_row("warning", Text(self.warning, "bold red"))
-        return grid
-
-    @property
-    def html(self) -> str:
-        """A table for a notebook."""
-        rows = [_html_row(name, value) for name, value in self.rows]
-        if self.warning:
-            rows.append(_html_row("warning", self.warning, _WARNING))
-        title = f'<caption style="text-align: left; font-weight: bold;">{escape(self.title)}</caption>'
-        return (
-            f'<table style="border-collapse: collapse; color: inherit; font-size: 90%;">{title}{"".join(rows)}</table>'
-        )
-
-
-@dataclass(frozen=True)
-class Sheet(Card):
-    """A card with a table under it: a header, and lines of as many cells.
-
-    >>> sheet = Sheet("Release 1", (("groups", "2"),), None, ("group", "density"), (("north", "0.2"), ("south", "0.3")))
-    >>> print(sheet.text)
-    groups 2
-    group density
-    north     0.2
-    south     0.3
-    """
-
-    header: tuple[str, ...] = ()
-    lines: tuple[tuple[str, ...], ...] = ()
-
-    @property
-    def text(self) -> str:
-        """The card, and the table in columns."""
-        table = [self.header, *self.lines]
-        widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-        first, *rest = widths
-        columns = (
-            [f"{line[0]:<{first}}", *(f"{cell:>{w}}" for cell, w in zip(line[1:], rest, strict=True))] for line in table
-        )
-        return "\n".join([super().text, *(" ".join(cells) for cells in columns)])
-
-    @property
-    def grid(self) -> Any:
-        """The card and the table for a terminal."""
-        from rich.console import Group
-        from rich.table import Table
-        from rich.text import Text
-
+        if not self.header:
+            return grid
         table = Table()
         for place, name in enumerate(self.header):
             table.add_column(Text(name), justify="right" if place else "left")
         for line in self.lines:
             table.add_row(*map(Text, line))
-        return Group(super().grid, table)
+        return Group(grid, table)
 
     @property
     def html(self) -> str:
-        """The card and the table for a notebook."""
-        head = _html_cells(self.header, "font-weight: bold;")
-        body = "".join(_html_cells(line) for line in self.lines)
-        style = "border-collapse: collapse; color: inherit; font-size: 90%; margin-top: 0.6em;"
-        return f'{super().html}<table style="{style}">{head}{body}</table>'
+        """A table for a notebook, or two."""
+        rows = [_html_row(name, value) for name, value in self.rows]
+        if self.warning:
+            rows.append(_html_row("warning", self.warning, _WARNING))
+        title = f'<caption style="text-align: left; font-weight: bold;">{escape(self.title)}</caption>'
+        card = f'<table style="{_TABLE}">{title}{"".join(rows)}</table>'
+        if not self.header:
+            return card
+        table = [_html_cells(self.header, "font-weight: bold;"), *map(_html_cells, self.lines)]
+        return f'{card}<table style="{_TABLE} margin-top: 0.6em;">{"".join(table)}</table>'
 
 
 def _html_cells(cells: tuple[str, ...], style: str = "") -> str:
@@ -162,7 +137,7 @@ def text_of(thing: Displayed) -> str:
     return thing.card().text
 
 
-def grid_of(thing: Displayed) -> "RichTable":
+def grid_of(thing: Displayed) -> "RenderableType":
     """What a thing says of itself, as Rich shows it in a terminal."""
     return thing.card().grid
 
@@ -325,25 +300,14 @@ def use_progress(shown: bool | None) -> None:
     _wanted = shown
 
 
-class ProgressDisplay(Protocol):
-    """Where progress is shown."""
-
-    def show(self, events: int, seconds: float) -> None:
-        """Show how many events were counted in how many seconds."""
-        ...
-
-    def close(self) -> None:
-        """Take the display away, or leave its last number."""
-        ...
-
-
-class EventCounter:
+class EventCounter(ExitStack):
     """Counts events as they are taken, and shows how many once that has lasted; nothing if there is no terminal.
 
     An iterator that shows its own progress (tqdm) is left to do so.
     """
 
     def __init__(self, ids: object) -> None:
+        super().__init__()
         watched = (_on_terminal() or _in_notebook()) if _wanted is None else _wanted
         self._watched = watched and type(ids).__module__.partition(".")[0] != "tqdm"
         # Most iterators do not know; one that fails when asked is not to fail here.
@@ -352,14 +316,7 @@ class EventCounter:
             self._expected = length_hint(ids) if self._watched else 0
         self._start = monotonic()
         self._events = 0
-        self._face: ProgressDisplay | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._face is not None:
-            self._face.close()
+        self._show: Callable[[int, float], None] | None = None
 
     def advance(self, events: int) -> None:
         """Add to the number of events taken."""
@@ -367,65 +324,45 @@ class EventCounter:
         seconds = monotonic() - self._start
         if not self._watched or seconds < PATIENCE:
             return
-        if self._face is None:
-            self._face = (
-                ProgressBar(self._expected) if _on_terminal() else NotebookLine() if _in_notebook() else LogLines()
-            )
-        self._face.show(self._events, seconds)
+        if self._show is None:
+            self._show = self._bar() if _on_terminal() else _line_in_notebook() if _in_notebook() else _lines_in_log()
+        self._show(self._events, seconds)
 
-
-class ProgressBar:
-    """A bar on the last line of a terminal, taken away in the end."""
-
-    def __init__(self, expected: int) -> None:
+    def _bar(self) -> Callable[[int, float], None]:
+        """A bar on the last line of a terminal, taken away in the end."""
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
         columns = (BarColumn(), TextColumn("{task.fields[said]}"), TimeElapsedColumn())
         # Without a thread of its own: a bar that nobody closes does not go on drawing.
-        self._progress = Progress(*columns, console=Console(stderr=True), transient=True, auto_refresh=False)
-        self._task = self._progress.add_task("", total=expected or None, said="")
-        self._progress.start()
-
-    def show(self, events: int, seconds: float) -> None:
-        """Draw the bar anew."""
-        self._progress.update(self._task, completed=events, said=_said(events, seconds), refresh=True)
-
-    def close(self) -> None:
-        """Wipe the line."""
-        self._progress.stop()
+        progress = Progress(*columns, console=Console(stderr=True), transient=True, auto_refresh=False)
+        task = progress.add_task("", total=self._expected or None, said="")
+        progress.start()
+        self.callback(progress.stop)
+        return lambda events, seconds: progress.update(
+            task, completed=events, said=_said(events, seconds), refresh=True
+        )
 
 
-class NotebookLine:
+def _line_in_notebook() -> Callable[[int, float], None]:
     """A line under the cell of a notebook, which stays there with the last number."""
+    from IPython.display import display
 
-    def __init__(self) -> None:
-        from IPython.display import display
-
-        self._handle: Any = display({"text/plain": ""}, raw=True, display_id=True)
-
-    def show(self, events: int, seconds: float) -> None:
-        """Write the line anew."""
-        self._handle.update({"text/plain": _said(events, seconds)}, raw=True)
-
-    def close(self) -> None:
-        """Leave the line with its last number."""
+    handle: Any = display({"text/plain": ""}, raw=True, display_id=True)
+    return lambda events, seconds: handle.update({"text/plain": _said(events, seconds)}, raw=True)
 
 
-class LogLines:
+def _lines_in_log() -> Callable[[int, float], None]:
     """A line on standard error from time to time."""
+    due = 0.0
 
-    def __init__(self) -> None:
-        self._next = 0.0
-
-    def show(self, events: int, seconds: float) -> None:
-        """Write a line, if the last one is some time ago."""
-        if seconds >= self._next and sys.stderr is not None:
+    def show(events: int, seconds: float) -> None:
+        nonlocal due
+        if seconds >= due and sys.stderr is not None:
             print(_said(events, seconds), file=sys.stderr, flush=True)
-            self._next = seconds + _PAUSE
+            due = seconds + _PAUSE
 
-    def close(self) -> None:
-        """Leave the lines."""
+    return show
 
 
 def _said(events: int, seconds: float) -> str:

@@ -19,12 +19,11 @@ from benchmark_modules import benchmark
 from panprivacy import audit
 from panprivacy.audit import interference as audited
 from panprivacy.audit.interference import ADDITIONS, START, TIMED, USERS, Row, Seen, Step, Subject, Tick
-from panprivacy.cli.calendar import Calendar
+from panprivacy.cli.calendar import Calendar, in_order_of_time
 from panprivacy.cli.output import Output
 from panprivacy.cli.published import Published
 from panprivacy.cli.run import Run
-from panprivacy.cli.schedule import Days, Schedule, Series, once
-from panprivacy.cli.sources import in_order_of_time
+from panprivacy.cli.schedule import Days, Schedule, Series
 from panprivacy.folder.shards import BatchId
 from panprivacy.ingest import Batch, Columns, Kind
 from panprivacy.ingest.batch import Refused
@@ -198,7 +197,7 @@ DAYS = Periods.of("1d", START)
 def fed(schedule: Schedule, feeder: BatchFeeder) -> Callable[[Batch], None]:
     """What takes the batches of a pipe."""
     schedule.feeder, schedule.published = feeder, Published(schedule.run.output)
-    return lambda batch: schedule.take(batch, once)
+    return schedule.take
 
 
 def series(policy: RowPolicy = LIVE, *, clock: bool = True, skip_unlisted: bool = True) -> Callable[[Any], Seen]:

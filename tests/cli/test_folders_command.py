@@ -18,8 +18,9 @@ from panprivacy import testing
 from panprivacy.cli import run as keeping
 from panprivacy.cli.output import Output
 from panprivacy.cli.run import Run
-from panprivacy.cli.schedule import AtTheEnd
+from panprivacy.cli.schedule import AtTheEnd, Pipe
 from panprivacy.folder.stores import Edit, Files
+from panprivacy.ingest import Columns, Layout
 from panprivacy.testing import CertainCoins, folder_table
 
 CERTAIN = """
@@ -133,15 +134,16 @@ def test_a_pipe_goes_on_when_others_have_made_all_releases(
     with keeping.KeptFolder(f"{tmp_path}/flu/") as kept:
         pipe = Run(kept.opened(), kept, 0.95, Output(as_json=False, quiet=False))
         schedule = AtTheEnd(pipe)
-        schedule.live = True
+        schedule.source = Pipe(Columns(("user",)), False, False, False, None, Layout())
         other.release()
         assert pipe.left == 1
         with monkeypatch.context() as patch:  # as if it looked before the last one was made
             patch.setattr(Run, "check_left", lambda _: None)
             other.release()
-            schedule._ring()
-        schedule._ring()
-        schedule._finish(final=True)
+            schedule.ring()
+        schedule.ring()
+        schedule.final = True
+        schedule._finish()
         assert capsys.readouterr().err.count("no planned release is left") == 2
         with monkeypatch.context() as patch:
             looks: Iterator[Callable[[Run], None]] = iter([lambda _: None, Run.check_left])

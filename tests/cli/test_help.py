@@ -13,6 +13,7 @@ from commands import PROGRAM, refused, run, start
 from drawn import rows
 from panprivacy import __version__
 from panprivacy.cli import COMMANDS, all_commands
+from panprivacy.cli.options import whole_number
 
 PLENTY = 85  # lines: each option in a whole sentence
 SCREENS = [
@@ -128,3 +129,14 @@ def test_the_line_of_a_command_begins_its_own_help(command: str) -> None:
     module, _, line = EVERY[command]
     described = getattr(import_module(f"panprivacy.cli.commands.{module}"), command.replace("-", "_")).__doc__
     assert described.startswith(line.rstrip("."))
+
+
+NUMBERS = {"100k": 100000, "1.5M": 1500000, "100,000": 100000, "1e6": 1000000, "1 000": 1000, "1,5": None, "many": None}
+
+
+@pytest.mark.parametrize("text", NUMBERS)
+def test_a_number_is_refused_with_the_one_that_was_probably_meant(text: str) -> None:
+    hint = "" if NUMBERS[text] is None else f"; write {NUMBERS[text]}"
+    with pytest.raises(ValueError) as error:
+        whole_number(text)
+    assert str(error.value) == f"{text!r} is not a whole number{hint}"

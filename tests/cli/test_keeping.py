@@ -5,12 +5,15 @@ import sys
 import time
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import panprivacy as pp
 from commands import start, wait_until_written
-from panprivacy.cli.run import Keeper, KeptFolder
+from panprivacy.cli.output import Output
+from panprivacy.cli.run import Kept, KeptFolder, Run
+from panprivacy.estimators.base import Estimator
 from panprivacy.state import Snapshot, StateFile
 
 
@@ -29,13 +32,18 @@ class Clock:
         monkeypatch.setattr(StateFile, "write", write)
 
 
+def fed(est: Estimator[Any], kept: Kept | None) -> Run:
+    """A run that counts in a state."""
+    return Run(est, kept, 0.95, Output(quiet=True))
+
+
 def test_a_batch_is_written_at_once_if_writing_is_quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock(monkeypatch, takes=0.001)
-    keeper = Keeper(pp.Density(100, 1.0), StateFile(tmp_path / "s.pp"))
+    run = fed(pp.Density(100, 1.0), StateFile(tmp_path / "s.pp"))
     for _ in range(5):
-        keeper.counted()
-        assert not keeper.behind
-        assert keeper.due is None
+        run.counted()
+        assert not run.behind
+        assert run.due is None
         clock.now += 0.03
     assert len(clock.writes) == 5
 
@@ -45,12 +53,12 @@ def test_writing_takes_a_small_part_of_the_time_and_lags_a_second_at_most(
     takes: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = Clock(monkeypatch, takes)
-    keeper = Keeper(pp.Density(100, 1.0), StateFile(tmp_path / "s.pp"))
+    run = fed(pp.Density(100, 1.0), StateFile(tmp_path / "s.pp"))
     begun = clock.now
     while clock.now < begun + 60:
         clock.now += 0.004  # a batch
-        keeper.counted()
-        assert keeper.due is None or keeper.due <= clock.now + 1.0
+        run.counted()
+        assert run.due is None or run.due <= clock.now + 1.0
     share = takes * len(clock.writes) / (clock.now - begun)
     assert share < 0.05 if takes < 0.04 else share < takes / (1 + takes) + 0.01
 
@@ -63,11 +71,11 @@ def test_what_waits_for_a_folder_waits_as_long_as_a_write_takes_or_ten_seconds(
         est = folder.opened(make=lambda: pp.Density(100, 1.0))
         clock = Clock(monkeypatch, takes=0.5)
         monkeypatch.setattr(KeptFolder, "write", lambda _: StateFile.write(None, None))  # type: ignore[arg-type]
-        keeper = Keeper(est, folder)
+        run = fed(est, folder)
         for _ in range(6000):
             clock.now += 0.01
-            keeper.counted(live=live)
-            assert keeper.due is None or keeper.due <= clock.now + most
+            run.counted(live=live)
+            assert run.due is None or run.due <= clock.now + most
     pauses = [after - 0.5 - before for before, after in pairwise(clock.writes)]
     assert most - 0.001 < min(pauses)
     assert max(pauses) < most + 0.011, "a batch later"
@@ -85,22 +93,22 @@ def test_a_batch_is_written_to_all_shards_whoever_is_in_it(
 
     with KeptFolder(f"{tmp_path}/folder/", shards=3) as folder:
         est = folder.opened(make=lambda: pp.Density(1000, 1.0))
-        keeper = Keeper(est, folder)
-        keeper.write()
+        run = fed(est, folder)
+        run.write()
         monkeypatch.setattr(StateFile, "write", noted)
         est.update_many(ids)
-        keeper.counted()
-        keeper.write_what_is_left()
+        run.counted()
+        run.write_what_is_left()
         assert written == [f"shard-{number:05}.pp" for number in range(3)]
-        keeper.write()  # nothing was counted since
+        run.write()  # nothing was counted since
     assert len(written) == 3
 
 
 def test_without_a_file_nothing_is_due() -> None:
-    keeper = Keeper(pp.Density(100, 1.0), None)
-    keeper.counted()
-    keeper.write()
-    assert keeper.due is None
+    run = fed(pp.Density(100, 1.0), None)
+    run.counted()
+    run.write()
+    assert run.due is None
 
 
 @pytest.mark.slow

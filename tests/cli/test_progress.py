@@ -54,13 +54,11 @@ def test_a_pipe_has_no_end_to_wait_for(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_nobody_looking_nothing_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    out = io.StringIO()
-    monkeypatch.setattr(sys, "stderr", out)
-    with Meter([], Output(as_json=False, quiet=False)) as meter:
-        meter.advance(Batch("f", pl.DataFrame({"user": [1]}), 0, 1))
-    assert out.getvalue() == ""
-    monkeypatch.setattr(sys, "stderr", Terminal())
-    assert not Output(as_json=False, quiet=True).shows_progress
+    for out, quiet in ((io.StringIO(), False), (Terminal(), True)):
+        monkeypatch.setattr(sys, "stderr", out)
+        with Meter([], Output(as_json=False, quiet=quiet)) as meter:
+            meter.advance(Batch("f", pl.DataFrame({"user": [1]}), 0, 1))
+        assert out.getvalue() == ""
 
 
 def test_a_person_sees_a_table_and_a_program_a_line(

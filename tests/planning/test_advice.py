@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 import panprivacy as pp
-from panprivacy.cli.notes import Expected, error_left, expected_noise
+from panprivacy.cli.notes import error_left, expected_error, expected_noise
 from panprivacy.testing import gaussian_noise
 
 DAY = "2026-01-05"
@@ -59,7 +59,7 @@ def test_the_error_that_is_left_is_that_of_an_estimator_with_the_change(kind: An
         delta = kind(epsilon=1.0, delta=1e-9, **options)
 
     for changed, after in (({"epsilon": 2.0}, more), ({"delta": 1e-9}, delta)):
-        found = Expected.of_release(after).error / Expected.of_release(before).error
+        found = expected_error(after)[0] / expected_error(before)[0]
         assert error_left(before, **changed) == pytest.approx(found, rel=0.02)
 
 

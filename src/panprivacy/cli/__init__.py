@@ -1,17 +1,22 @@
 """The `panprivacy` command."""
 
+import os
+import signal
 import sys
+import warnings
 from collections.abc import Sequence
 from importlib import import_module
 from inspect import cleandoc
 from io import TextIOWrapper
 from typing import Any, Literal
 
-from cyclopts import App, Group, Parameter
+from cyclopts import App, CycloptsError, Group, Parameter
 
 from panprivacy import __version__
+from panprivacy.checks import LargeDelta
 from panprivacy.cli.options import DASH, OPTIONS
-from panprivacy.cli.output import plain_errors
+from panprivacy.cli.output import Ended, cause_of
+from panprivacy.errors import PanPrivacyError
 from panprivacy.ingest.files import STDIN
 from panprivacy.memory import hardening
 
@@ -30,11 +35,7 @@ COMMANDS = {
         "merge": ("states", "STATE.pp...", "Join state files into one."),
         "grow": ("states", "STATE.pp", "Add users to the universe of a state."),
         "rerandomize": ("states", "STATE.pp", "Redraw the bits of a state after an announced reading."),
-        "replace-shard": (
-            "states",
-            "FOLDER/ NUMBER",
-            "Replace a lost or corrupt shard of a state folder.",
-        ),
+        "replace-shard": ("states", "FOLDER/ NUMBER", "Replace a lost or corrupt shard of a state folder."),
     },
     "Run a service": {
         "serve": ("serve", "[FILE.toml]", "Serve counters over HTTP, with a page that shows their releases."),
@@ -53,11 +54,6 @@ COMMANDS = {
 """The panels of `panprivacy --help`: the file of each command, its arguments, and the line that says what it does.
 
 The file is imported when the command is called."""
-
-
-def _in_paragraphs(text: str) -> str:
-    """A docstring whose paragraphs are lines, which a terminal breaks where it ends."""
-    return "\n\n".join(" ".join(paragraph.split()) for paragraph in cleandoc(text).split("\n\n"))
 
 
 def all_commands(called: str | None = None) -> App:
@@ -95,7 +91,8 @@ def all_commands(called: str | None = None) -> App:
             }
             if name == called:
                 command = getattr(import_module(path), function)
-                made.command(command, **shown, help=_in_paragraphs(command.__doc__))
+                paragraphs = cleandoc(command.__doc__).split("\n\n")  # which a terminal breaks where it ends
+                made.command(command, **shown, help="\n\n".join(" ".join(each.split()) for each in paragraphs))
             else:
                 made.command(f"{path}:{function}", **shown, help=line)
     made.register_install_completion_command(help="Install completion of commands and options for this shell.")
@@ -113,9 +110,29 @@ def app(words: Sequence[str] | None = None) -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without ± shows ? instead
-    with plain_errors():
-        given = list(sys.argv[1:] if words is None else words)
-        all_commands(given[0] if given else None)([DASH if word == STDIN else word for word in given])
+    status = 2
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", LargeDelta)  # commands say it in a note of theirs
+            given = list(sys.argv[1:] if words is None else words)
+            all_commands(given[0] if given else None)([DASH if word == STDIN else word for word in given])
+            return
+    except BrokenPipeError:  # the reader of the answers has gone; the rest of the buffer would fail again
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(1) from None
+    except CycloptsError as error:
+        error.verbose = False
+        why, name = str(error), "Unknown option: --error."
+        if why.startswith(name):  # people look for it in other commands, where no option has a similar name
+            why = f"{name} panprivacy plan --alpha A says what an error of A takes; distinct alone has --error"
+    except (PanPrivacyError, ValueError, OSError) as error:
+        why = cause_of(error)
+    except KeyboardInterrupt as interrupt:
+        number: int = interrupt.args[0] if isinstance(interrupt, Ended) else signal.SIGINT
+        how = "interrupted" if number == signal.SIGINT else f"ended by {signal.Signals(number).name}"
+        why, status = f"{how}; a state file is as it was last saved", 128 + number
+    print(f"panprivacy: {' '.join(why.split())}", file=sys.stderr)
+    raise SystemExit(status)
 
 
 def main() -> None:

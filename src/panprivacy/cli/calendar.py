@@ -1,7 +1,8 @@
 """The periods of a series: when they end, and which rows of a batch count in which of them."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -47,16 +48,16 @@ def column_of_times(option: str) -> str:
     return option
 
 
-def parsed_moment(option: str, text: str, tz: str | None = None) -> int:
-    """The moment that an option names."""
+def parsed_start(text: str, tz: str | None = None) -> int:
     import polars as pl
 
     moment: int | None = moments_in(pl.Series([text]), tz)[0]
     if moment is None:
-        raise InvalidValue(f"{option}: {text!r} is not a time; {WRITTEN}", code="time-spelling")
+        raise InvalidValue(f"--start: {text!r} is not a time; {WRITTEN}", code="time-spelling")
     return moment
 
 
+@dataclass
 class Calendar:
     """The periods of a series, numbered from 0: when they end, and which rows of a batch count in which of them.
 
@@ -68,32 +69,26 @@ class Calendar:
     of these periods a series begins, and nothing else.
     """
 
-    def __init__(
-        self,
-        column: str | None,
-        periods: Periods,
-        every: str,
-        *,
-        passed: int = 0,
-        planned: int = _EVER,
-        tz: str | None = None,
-        policy: RowPolicy = _OF_FILES,
-        now: Callable[[], int] | None = None,
-        unit: str = "period",
-        started: bool = True,
-    ) -> None:
-        self.column = column
-        """The column of times; None if the clock alone says when an event came."""
-        self.unit = unit
-        """The word for a period: a day of `actives` may last an hour."""
-        self.passed = passed
-        """The open period: all before it were released. A state that has released before goes on where it was."""
-        self.policy = policy
-        self.zone = zone_of(tz).name
+    column: str | None
+    """The column of times; None if the clock alone says when an event came."""
+    periods: Periods
+    every: str
+    _: KW_ONLY
+    passed: int = 0
+    """The open period: all before it were released. A state that has released before goes on where it was."""
+    planned: int = _EVER
+    tz: str | None = None
+    policy: RowPolicy = _OF_FILES
+    now: Callable[[], int] | None = None
+    unit: str = "period"
+    """The word for a period: a day of `actives` may last an hour."""
+    first: int | None = 0
+    """The first period; None until the first row decides it."""
+
+    def __post_init__(self) -> None:
+        self.zone = zone_of(self.tz).name
         """The time zone of the periods, and of times without a zone."""
-        self._grid, self._every, self._now = periods, every, now
-        self._passed_before, self._planned = passed, planned
-        self._first = 0 if started else None
+        self._passed_before = self.passed
 
     @classmethod
     def parsed(cls, column: str, every: str, start: str | None, *, tz: str | None = None, **more: Any) -> Self:
@@ -101,38 +96,38 @@ class Calendar:
         length_of(every)  # which refuses anything but a period
         column = column_of_times(column)
         if start is None:
-            return cls(column, Periods.of(every, tz=tz), every, tz=tz, started=False, **more)
-        begins = as_datetime(parsed_moment("--start", start, tz))
-        return cls(column, Periods.of(every, begins, tz), every, tz=tz, **more)
+            return cls(column, Periods.of(every, tz=tz), every, tz=tz, first=None, **more)
+        return cls(column, Periods.of(every, as_datetime(parsed_start(start, tz)), tz), every, tz=tz, **more)
 
     @property
     def start(self) -> int | None:
         """When the first period starts; None if that is not given, and no event has come yet."""
-        return None if self._first is None else self._grid.start_of(self._first)
+        return None if self.first is None else self.periods.start_of(self.first)
 
     @property
     def fixed(self) -> str:
         """The bounds of periods without a start, for people."""
-        return f"by the calendar, each a {self._every}" if self._every in CALENDAR else f"{self._every} each, {_FIXED}"
+        return f"by the calendar, each a {self.every}" if self.every in CALENDAR else f"{self.every} each, {_FIXED}"
 
     @property
     def opened(self) -> int:
-        """When the open period started."""
-        return self._periods.start_of(self.passed)
+        return self.start_of(self.passed)
 
     @property
     def due(self) -> int:
-        """When the open period ends."""
-        due = self._periods.start_of(self.passed + 1)
+        due = self.start_of(self.passed + 1)
         if due >= END_OF_TIME:
             raise InvalidValue(
-                f"a period of {self._every} from {self.shown(self.opened)} on ends after 9999", code="period-range"
+                f"a period of {self.every} from {self.shown(self.opened)} on ends after 9999", code="period-range"
             )
         return due
 
     def start_of(self, period: int) -> int:
-        """When a period starts."""
-        return self._periods.start_of(period)
+        if self.first is None:
+            raise InvalidValue(
+                f"there are no events, so the start of a period is not known: say {START}", code="which-start"
+            )
+        return self.periods.start_of(period)
 
     def shown(self, moment: int) -> str:
         """A moment on the clocks of the time zone, for people."""
@@ -141,13 +136,13 @@ class Calendar:
     @property
     def by_clock(self) -> bool:
         """Whether the wall clock ends periods, and rows never do."""
-        return self._now is not None and (self.policy.ahead == 0 or self.column is None)
+        return self.now is not None and (self.policy.ahead == 0 or self.column is None)
 
     @property
     def over(self) -> int:
         """Periods that are over by the wall clock, and not released yet."""
-        assert self._now is not None
-        return min(self._periods.number(self._now()), self._planned) - self.passed
+        assert self.now is not None
+        return min(self.periods.number(self.now()), self.planned) - self.passed
 
     def moments(self, batch: Batch, scratch: Scratch) -> NDArray[np.int64]:
         """The times of a batch, or which row has none."""
@@ -161,17 +156,17 @@ class Calendar:
         early rows, and one of them stays early even if a row between it and the others still comes, late by `patience`.
         """
         latest = int(moments.max())
-        open_ = self._grid.number(int(moments.min())) if self._first is None else self.passed
-        endless = self._planned if self._first is not None else self._planned + open_
+        open_ = self.periods.number(int(moments.min())) if self.first is None else self.passed
+        endless = self.planned if self.first is not None else self.planned + open_
         numbers = scratch.own(moments.copy())
         each = replace(self.policy, late="skip", early="skip")
-        counted = self._grid.cut(numbers, open_, each, scratch, endless=endless).last
+        counted = self.periods.cut(numbers, open_, each, scratch, endless=endless).last
         last = open_ if counted is None else counted
-        hopeless = last != endless and latest - patience >= self._grid.start_of(last + self.policy.ahead + 1)
+        hopeless = last != endless and latest - patience >= self.periods.start_of(last + self.policy.ahead + 1)
         if hopeless and self.policy.early == "refuse":
             row, time = int(moments[-len(batch.rows) :].argmax()), f"{self.column} {self.shown(latest)}"
-            raise bad_row(batch, row, self._wrong(time, self._grid.number(latest), last, None))
-        return int(moments.max(where=scratch.own(numbers != SKIPPED), initial=self._grid.start_of(open_)))
+            raise bad_row(batch, row, self._wrong(time, self.periods.number(latest), last, None))
+        return int(moments.max(where=scratch.own(numbers != SKIPPED), initial=self.periods.start_of(open_)))
 
     def cut(self, batch: Batch, moments: NDArray[np.int64], scratch: Scratch) -> PeriodRows:
         """The period that each row of a batch counts in, or which row is wrong; the moments are overwritten.
@@ -179,38 +174,34 @@ class Calendar:
         Rows of a file come in order of periods where late and early ones are refused. Elsewhere the rows of a batch
         have no order.
         """
-        if self._first is None:
-            self._begin(moments, scratch)
+        if self.first is None:  # the first row that has a time decides it; without one, a later batch does
+            timed = scratch.own(moments != NO_TIME)
+            if timed.any():
+                self.passed = self.first = self.periods.number(int(moments[timed.argmax()]))
+                self.planned += self.first
         times = scratch.own(moments.copy())
-        now = None if self._now is None else self._now()
+        now = None if self.now is None else self.now()
         in_order = now is None and self.policy.late == self.policy.early == "refuse"
         try:
-            return self._grid.cut(
-                moments, self.passed, self.policy, scratch, now=now, endless=self._planned, in_order=in_order
+            return self.periods.cut(
+                moments, self.passed, self.policy, scratch, now=now, endless=self.planned, in_order=in_order
             )
         except Untimely as row:
             time = f"{self.column} {self.shown(int(times[row.row]))}"
             # What is after the row in time, as far as it is known here: rows of the batch, and the open period.
-            latest = max(int(times[: row.row].max(initial=0)), self._periods.start_of(row.reached))
+            latest = max(int(times[: row.row].max(initial=0)), self.start_of(row.reached))
             late = None if now is not None else latest - int(times[row.row])
             raise bad_row(batch, row.row, self._wrong(time, row.period, row.reached, late)) from None
 
-    def _begin(self, moments: NDArray[np.int64], scratch: Scratch) -> None:
-        """Let the first row that has a time decide which period is the first one; without one, a later batch does."""
-        timed = scratch.own(moments != NO_TIME)
-        if timed.any():
-            self.passed = self._first = self._grid.number(int(moments[timed.argmax()]))
-            self._planned += self._first
-
     def _wrong(self, time: str, period: int, open_: int, late: int | None) -> str:
         """The error of a row whose period is not the open one; `late` is how late a row of a file came, at least."""
-        shown, start_of, unit = self.shown, self._grid.start_of, self.unit
+        shown, start_of, unit = self.shown, self.periods.start_of, self.unit
         opened, sort = shown(start_of(open_)), f"sort by {self.column}"
         if self._passed_before and period < self._passed_before:
             until = shown(start_of(self._passed_before))
             return f"{time} is before {until}, until which this state has released; feed later events only"
-        if self._first is not None and period < self._first:
-            first = shown(start_of(self._first))
+        if self.first is not None and period < self.first:
+            first = shown(start_of(self.first))
             return f"{time} is before {first}, when the first {unit} starts; {sort}, or give an earlier --start"
         if period < open_:
             waits = "" if late is None else f", or say --lateness {-(-late // DAY)}d, or more if other rows are later"
@@ -219,19 +210,49 @@ class Calendar:
         mend = "mend the time" if late is None else f"mend the time, {sort}"
         return f"{time} is {ahead}; {mend}, or, if nothing came in between, say --ahead {period - open_}"
 
-    @property
-    def _periods(self) -> Periods:
-        if self._first is None:
-            raise InvalidValue(
-                f"there are no events, so the start of a period is not known: say {START}", code="which-start"
-            )
-        return self._grid
+
+@contextmanager
+def in_order_of_time(
+    take: Callable[[Batch], None], calendar: Calendar, lateness: str
+) -> Iterator[Callable[[Batch], None]]:
+    """Give rows of files on in order of time, if none is later than `lateness`: until then, rows wait in memory.
+
+    A row without a time refuses its batch or is left out, as the calendar's policy says; the others wait all the same.
+    """
+    import polars as pl
+
+    waiting: list[Batch] = []
+    patience, moment = length_of(lateness), "\0moment"  # a name that no column of a file has
+
+    def give(batch: Batch, until: int) -> None:
+        rows = batch.rows.filter(pl.col(moment) < until).sort(moment, maintain_order=True).drop(moment)
+        if len(rows):
+            take(replace(batch, file=f"{batch.file}, in order of time", rows=rows, before=0))
+
+    def wait(batch: Batch) -> None:
+        assert calendar.column is not None
+        moments = moments_in(batch.rows[calendar.column], calendar.zone)
+        with Scratch() as scratch:
+            if moments.null_count():
+                calendar.moments(batch, scratch)  # which says which row has no time, unless such rows are left out
+            timed = batch.rows.with_columns(moments.alias(moment)).drop_nulls(moment)
+            rows = pl.concat([*(each.rows for each in waiting), timed])
+            if not len(rows):
+                return
+            waited = scratch.own(rows[moment].to_numpy().copy())
+            until = calendar.reached(replace(batch, rows=timed), waited, patience, scratch) - patience
+        give(replace(batch, rows=rows), until)
+        waiting[:] = [replace(batch, rows=rows.filter(pl.col(moment) >= until))]
+
+    yield wait
+    for batch in waiting:
+        give(batch, END_OF_TIME)
 
 
 def check_periods_planned(
-    releases: int | None, series: SeriesOptions, files: Sequence[str], reading: FileOptions | None
+    releases: int | None, series: SeriesOptions, files: Sequence[str], reading: FileOptions
 ) -> None:
-    """Refuse `--release-every` for a new state without `--releases`.
+    """Refuse `--release-every` for a new state without `--releases`, and say how many periods there are in files.
 
     A state plans for one release if the command does not say more, and the first period would spend all of epsilon.
     `files` are empty if a pipe or a broker is read, which have a clock to go by.
@@ -240,27 +261,19 @@ def check_periods_planned(
     if every is None or releases is not None or series.anew or (files and time is None):
         return
     length_of(every)
-    found = _periods_found(series, files, reading) if files and reading is not None else ""
+    found, given = "", expand(files) if files else []
+    if time is not None and given and not any(map(is_pipe, given)) and sum(map(size_of, given)) <= _LITTLE:
+        calendar = Calendar.parsed(time, every, series.start, tz=series.tz, policy=RowPolicy(ahead=_EVER))
+        columns = Columns((), Kind.integers, time=calendar.column)
+        ends = []
+        with Scratch() as scratch:
+            for batch in read(given, columns, format_=reading.format, layout=reading.layout):
+                moments = calendar.moments(batch, scratch)
+                if len(moments):
+                    ends.append(calendar.cut(batch, moments, scratch).periods[-1] + 1)
+        if ends and calendar.start is not None:
+            many = f"{max(ends) - calendar.passed:,} of {every}"
+            found = f"; from {calendar.shown(calendar.start)} on, these files have {many}"
     raise InvalidValue(
         f"how many periods? Say --releases K, of which one is spent after each{found}", code="which-releases"
     )
-
-
-def _periods_found(series: SeriesOptions, given: Sequence[str], reading: FileOptions) -> str:
-    """How many periods there are in the files, if that is found out in a moment."""
-    files, every, time = expand(given), series.release_every, series.time
-    assert every is not None
-    assert time is not None
-    if any(map(is_pipe, files)) or sum(map(size_of, files)) > _LITTLE:
-        return ""
-    calendar = Calendar.parsed(time, every, series.start, tz=series.tz, policy=RowPolicy(ahead=_EVER))
-    columns = Columns((), Kind.integers, time=calendar.column)
-    ends = []
-    with Scratch() as scratch:
-        for batch in read(files, columns, format_=reading.format, layout=reading.layout):
-            moments = calendar.moments(batch, scratch)
-            if len(moments):
-                ends.append(calendar.cut(batch, moments, scratch).periods[-1] + 1)
-    if not ends or calendar.start is None:
-        return ""
-    return f"; from {calendar.shown(calendar.start)} on, these files have {max(ends) - calendar.passed:,} of {every}"

@@ -1,7 +1,4 @@
-"""A command that counts: who is counted and with how much privacy, and the way from its options to its answers.
-
-Heavy modules are imported in the methods that need them, so that help comes at once.
-"""
+"""A command that counts: who is counted and with how much privacy, and the way from its options to its answers."""
 
 import re
 from collections.abc import Sequence
@@ -9,17 +6,15 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from cyclopts import Parameter
-
 from panprivacy.cli import options as opt
-from panprivacy.cli.options import option, option_group
+from panprivacy.cli.options import NOT_HERE, option, option_group
 from panprivacy.errors import InvalidValue, PanPrivacyError
 from panprivacy.ingest.batch import Columns, Kind
 from panprivacy.ingest.files import STDIN, is_slow
 
 if TYPE_CHECKING:
     from panprivacy.cli.run import Kept, Run
-    from panprivacy.cli.sources import Events
+    from panprivacy.cli.schedule import Events
     from panprivacy.estimators.base import Estimator
     from panprivacy.universe import Universe, Users
 
@@ -28,8 +23,8 @@ if TYPE_CHECKING:
 class UniverseOptions:
     """Which users there could be."""
 
-    HOW: ClassVar[str] = "--universe N, or --universe-file FILE"
-    """How a command says who could appear."""
+    HOW: ClassVar[str | None] = "--universe N, or --universe-file FILE"
+    """How a command says who could appear; None if anybody may."""
 
     universe: Annotated[int | None, opt.WholeNumber, option("The universe is N users, with ids 0 to N-1.")] = None
     universe_file: Annotated[
@@ -39,46 +34,45 @@ class UniverseOptions:
     normalize: Annotated[
         str | None,
         option(
-            "Spelling to ignore: zeros (leading zeros, .0), case, strip, nfc, several with commas, all or none.",
-            "HOW",
+            "Spelling to ignore: zeros (leading zeros, .0), case, strip, nfc, several with commas, all or none.", "HOW"
         ),
     ] = None
     skip_outside: Annotated[bool, option("Skip rows of users outside the universe; how many is not reported.")] = False
     group: Annotated[
         str | None, option("Column of that file with each user's group; each group gets its own answer.", "NAME")
     ] = None
+    nodes: Annotated[str | None, NOT_HERE] = None
+    edges: Annotated[str | None, NOT_HERE] = None
+    directed: Annotated[bool, NOT_HERE] = False
 
     def read(self) -> "tuple[Universe | None, Kind]":
         """The universe, or None if the command says nothing about it, and what its ids are."""
-        given = [name for name, value in self._choices().items() if value is not None]
+        from panprivacy.universe import Edges, Range
+
+        choices = {"--universe": self.universe, "--universe-file": self.universe_file, "--nodes": self.nodes}
+        given = [name for name, value in choices.items() if value is not None]
         if len(given) > 1:
             raise InvalidValue(f"{' and '.join(given)}: only one of them can say who is counted", code="two-universes")
-        universe, kind = self._read()
+        if self.group is not None and self.universe_file is None:
+            raise InvalidValue(
+                "--group is a column of the list of users: say --universe-file FILE:COLUMN", code="group-without-list"
+            )
+        universe: Universe | None = None if self.universe is None else Range(self.universe)
+        kind = Kind.integers
+        if self.universe_file is not None:
+            universe, kind = self._read_users(self.universe_file, self.group)
+        elif self.nodes is not None:
+            nodes: int | Users
+            if re.fullmatch("[+-]?[0-9]+", self.nodes):
+                nodes = int(self.nodes)
+            else:
+                nodes, kind = self._read_users(self.nodes)
+            universe = Edges(nodes, self.directed)
         if self.normalize is not None and not hasattr(getattr(universe, "named", universe), "normalize"):
             raise InvalidValue(
                 "--normalize is for listed users: say --universe-file FILE:COLUMN", code="normalize-without-list"
             )
         return universe, kind
-
-    def known(self, users: "Universe | None") -> "Universe":
-        """The universe, which a new state has to be told."""
-        if users is None:
-            raise InvalidValue(f"who could appear? Say {self.HOW}", code="which-universe")
-        return users
-
-    def _choices(self) -> dict[str, object]:
-        return {"--universe": self.universe, "--universe-file": self.universe_file}
-
-    def _read(self) -> "tuple[Universe | None, Kind]":
-        from panprivacy.universe import Range
-
-        if self.universe_file is not None:
-            return self._read_users(self.universe_file, self.group)
-        if self.group is not None:
-            raise InvalidValue(
-                "--group is a column of the list of users: say --universe-file FILE:COLUMN", code="group-without-list"
-            )
-        return None if self.universe is None else Range(self.universe), Kind.integers
 
     def _read_users(self, given: str, group: str | None = None) -> "tuple[Users, Kind]":
         """The users in a file, with their groups if a column of them is named, and what their ids are."""
@@ -91,24 +85,40 @@ class UniverseOptions:
         users = Users(ids, groups=groups, normalize=self.normalize)
         return users, Kind.text if users.normalize else kind_of(ids.dtype) or Kind.integers
 
-    def columns(self, est: Any, kind: Kind, rows: opt.RowOptions, files: Sequence[str]) -> Columns:
-        """The columns of the user ids, and of the action where rows may delete users."""
-        from panprivacy.slots.choosing import Unlisted
+    def columns(self, est: Any, kind: Kind, rows: opt.RowOptions, *, piped: bool) -> Columns:  # noqa: ARG002
+        """The columns of the user ids, or of the two ends of an edge, and of the action where rows may delete users.
 
-        if isinstance(est.universe, Unlisted):
-            of_nodes = est.universe.count
-            said = "nodes: give the same --nodes FILE" if of_nodes else "users: give the same --universe-file"
+        There is none of the ids if the command has not named it.
+        """
+        from panprivacy.slots.choosing import Unlisted
+        from panprivacy.universe import Edges
+
+        universe, action = est.universe, getattr(rows, "action", None)
+        if isinstance(universe, Unlisted):
+            said = "nodes: give the same --nodes FILE" if universe.count else "users: give the same --universe-file"
             raise PanPrivacyError(f"this state is of listed {said} again", code="universe-needed")
-        if rows.column is None:
-            raise rows.which_column(files)
-        return Columns((rows.column,), kind, rows.column_of_actions)
+        if not isinstance(universe, Edges):
+            graph = [name for name in ("directed", "edges") if getattr(self, name)]
+            if graph:
+                raise InvalidValue(f"--{graph[0]} is for a graph of --nodes N", code="not-a-graph")
+            return Columns((rows.column,) if rows.column is not None else (), kind, action)
+        ends = tuple(end.strip() for end in (self.edges or "").split(","))
+        if len(ends) != 2 or not all(ends):
+            raise InvalidValue("a graph needs --edges SRC,DST: the columns of the two ends", code="which-edges")
+        if rows.column is not None:
+            raise InvalidValue("an edge has two columns, --edges SRC,DST: leave --column out", code="column-of-edges")
+        if self.directed and not universe.directed:
+            raise PanPrivacyError(
+                "this state is of edges without direction: leave --directed out", code="another-state"
+            )
+        return Columns(ends, kind, action)
 
 
 @option_group
 class GraphOptions(UniverseOptions):
     """Which users there could be, where they may also be the edges of a graph."""
 
-    HOW: ClassVar[str] = "--universe N, --universe-file FILE, or --edges SRC,DST --nodes N"
+    HOW = "--universe N, --universe-file FILE, or --edges SRC,DST --nodes N"
 
     nodes: Annotated[
         str | None,
@@ -119,53 +129,16 @@ class GraphOptions(UniverseOptions):
     ] = None
     directed: Annotated[bool, option("Edges have a direction: 1,2 and 2,1 are different edges.")] = False
 
-    def _choices(self) -> dict[str, object]:
-        return super()._choices() | {"--nodes": self.nodes}
-
-    def _read(self) -> "tuple[Universe | None, Kind]":
-        from panprivacy.universe import Edges
-
-        if self.nodes is None or self.group is not None:
-            return super()._read()
-        if re.fullmatch("[+-]?[0-9]+", self.nodes):
-            return Edges(int(self.nodes), self.directed), Kind.integers
-        named, kind = self._read_users(self.nodes)
-        return Edges(named, self.directed), kind
-
-    def columns(self, est: Any, kind: Kind, rows: opt.RowOptions, files: Sequence[str]) -> Columns:
-        """As `UniverseOptions.columns`, or the columns of the two ends of an edge."""
-        from panprivacy.slots.choosing import Unlisted
-        from panprivacy.universe import Edges
-
-        universe = est.universe
-        if not isinstance(universe, Edges):
-            graph = [name for name in ("directed", "edges") if getattr(self, name)]
-            if graph and not isinstance(universe, Unlisted):
-                raise InvalidValue(f"--{graph[0]} is for a graph of --nodes N", code="not-a-graph")
-            return super().columns(est, kind, rows, files)
-        ends = tuple(end.strip() for end in (self.edges or "").split(","))
-        if len(ends) != 2 or not all(ends):
-            raise InvalidValue("a graph needs --edges SRC,DST: the columns of the two ends", code="which-edges")
-        if rows.column is not None:
-            raise InvalidValue("an edge has two columns, --edges SRC,DST: leave --column out", code="column-of-edges")
-        if self.directed and not universe.directed:
-            raise PanPrivacyError(
-                "this state is of edges without direction: leave --directed out", code="another-state"
-            )
-        return Columns(ends, kind, rows.column_of_actions)
-
 
 @option_group
 class OpenUniverseOptions:
     """Users who are in no list, so that the command says what their ids are."""
 
+    HOW = None
+
     ids: Annotated[
         Kind | None,
-        option(
-            "Type of the ids: integers or text. Default: as in the first file; required for a pipe.",
-            "KIND",
-            show_choices=False,
-        ),
+        option("Type of the ids: integers or text. Default: as in the first file; required for a pipe.", "KIND"),
     ] = None
 
     group = None
@@ -175,47 +148,35 @@ class OpenUniverseOptions:
         """No universe; `columns` finds what ids are."""
         return None, Kind.integers
 
-    def known(self, _users: None) -> None:
-        """No universe: anybody may appear."""
-
-    def columns(self, est: Any, _kind: Kind, rows: opt.RowOptions, files: Sequence[str]) -> Columns:
+    def columns(self, est: Any, _kind: Kind, rows: opt.RowOptions, *, piped: bool) -> Columns:
         """The column of the ids. What ids are is said by --ids or the state, which keeps it, or by the first file."""
         if self.ids is not None:
             est.declare_ids(self.ids.value)
-        if est.ids is None and list(files) == [STDIN]:
+        if est.ids is None and piped:
             raise InvalidValue(
                 "are ids integers or text? No row of a pipe decides that: say --ids integers, or --ids text",
                 code="which-ids",
             )
-        if rows.column is None:
-            raise rows.which_column(files)
+        assert rows.column is not None
         return Columns((rows.column,), None if est.ids is None else Kind(est.ids))
 
 
-_BUDGET = ("epsilon", "releases", "intrusions", "delta")
-
-
 @option_group
-class PrivacyOptions:
-    """How much privacy there is to spend."""
+class BudgetOptions:
+    """How much privacy there is to spend, and on how many releases."""
 
     epsilon: Annotated[
         float | None,
         option("Privacy budget for the state and all its releases; 1 is usual, less is safer.", alias="-e"),
     ] = None
     delta: opt.Delta = None
+    releases: Annotated[int | None, option("Number of planned releases, which share the budget. Default: 1.")] = None
+    intrusions: Annotated[int | None, NOT_HERE] = None
 
     @property
     def plan(self) -> dict[str, Any]:
         """The budget, in the words of an estimator's constructor; None where nothing was said."""
-        return {name: value for name, value in vars(self).items() if name in _BUDGET}
-
-
-@option_group
-class BudgetOptions(PrivacyOptions):
-    """How much privacy there is to spend, and on how many releases."""
-
-    releases: Annotated[int | None, option("Number of planned releases, which share the budget. Default: 1.")] = None
+        return {name: getattr(self, name) for name in ("epsilon", "releases", "intrusions", "delta")}
 
 
 @option_group
@@ -238,14 +199,10 @@ class SizeOptions:
 
     def arguments(self) -> dict[str, Any]:
         """Arguments of a new estimator; None where the command says nothing."""
-        return {}
+        return vars(self)
 
     def check(self, est: Any) -> None:
         """Refuse to continue a state of another size."""
-
-
-FLAT = Parameter(name="*")
-"""A dataclass whose fields are options of the command."""
 
 
 @option_group
@@ -260,54 +217,57 @@ class CountOptions:
 
     rows: Annotated[opt.FileOptions, opt.EVENTS] = opt.FileOptions()
     who: Annotated[UniverseOptions, opt.USERS] = UniverseOptions()
-    budget: Annotated[PrivacyOptions, opt.USERS] = PrivacyOptions()
+    budget: Annotated[BudgetOptions, opt.USERS] = BudgetOptions()
     state: Annotated[opt.StateOptions, opt.OTHERS] = opt.StateOptions()
     series: Annotated[opt.SeriesOptions, opt.OTHERS] = opt.SeriesOptions()
     look: Annotated[opt.OutputOptions, opt.OTHERS] = opt.OutputOptions()
+    categories: Annotated[opt.CategoryOptions, NOT_HERE] = opt.CategoryOptions()
+    size: Annotated[SizeOptions, NOT_HERE] = SizeOptions()
 
     def count(self, files: Sequence[str], *, live: bool = False) -> None:
         """Build an estimator or continue a saved one, feed it the events, release, and print the answers.
 
         `live` says that events arrive one after the other, as they do from a pipe.
         """
-        self.look.prepare(live=live or any(map(is_slow, files)))
-        from panprivacy.cli.run import Run, continued_or_new
+        look, state = self.look, self.state
+        look.prepare(live=live or any(map(is_slow, files)))
+        from panprivacy.cli.run import Run, kept_in, load_estimator
         from panprivacy.estimates.plots import check_picture
 
-        look = self.look
         check_picture(look.plot)
-        with self.state.open() as kept:
-            self.check_options(files, kept)
+        with kept_in(state.state, state.shards, folders=state.FOLDERS) as kept:
             users, kind = self.who.read()
             new = partial(self.new, users, files)
-            est = new() if kept is None else continued_or_new(kept, users, new)
+            est = new() if kept is None else load_estimator(kept, users, new)
             if kept is not None and kept.exists:
                 self.check_state(est, users, kept)
-            run = Run(est, kept, look.level, look.output(), look.plot, self.by_column, self.budget.delta, new)
+            column = self.categories.by or self.who.group
+            run = Run(est, kept, look.level, look.output(), look.plot, column, self.budget.delta, new)
             self.feed(run, self.source(files, run, kind))
 
-    def check_options(self, files: Sequence[str], kept: "Kept | None") -> None:
-        """Refuse options that contradict each other, before anything is read."""
-
-    def new(self, users: Any, files: Sequence[str]) -> "Estimator[Any]":
+    def new(self, users: Any, files: Sequence[str]) -> "Estimator[Any]":  # noqa: ARG002
         """A new estimator. Who could appear and how much privacy there is have to be said."""
         from panprivacy.registry import build, class_named
 
-        universe, arguments = self.who.known(users), opt.given(self.arguments(files))
+        if users is None and self.who.HOW is not None:
+            raise InvalidValue(f"who could appear? Say {self.who.HOW}", code="which-universe")
+        arguments = opt.given(self.arguments())
         if "epsilon" not in arguments:
             raise InvalidValue("how much privacy? Say --epsilon E, the total budget; 1 is usual", code="epsilon")
-        est: Estimator[Any] = build(class_named(self.ESTIMATOR), universe, **arguments)
+        est: Estimator[Any] = build(class_named(self.ESTIMATOR), users, **arguments)
         return est
 
-    def arguments(self, _files: Sequence[str]) -> dict[str, Any]:
+    def arguments(self) -> dict[str, Any]:
         """Arguments of a new estimator, besides its universe; None where the command says nothing."""
-        return self.budget.plan
+        return self.budget.plan | self.categories.arguments() | self.size.arguments()
 
     def check_state(self, est: Any, users: Any, kept: "Kept") -> None:
         """Refuse to continue a state that differs from what the command asks for."""
         universe = est.universe.describe(), users and users.describe()
         _refuse_another({"estimator": (type(est).__name__, self.ESTIMATOR), "universe": universe}, kept.path)
         _refuse_another(self.compared(est), kept.path)
+        self.categories.check(est)
+        self.size.check(est)
 
     def compared(self, est: Any) -> dict[str, tuple[Any, Any]]:
         """What a state has, and what the command asks for: None for nothing.
@@ -317,15 +277,21 @@ class CountOptions:
         plan = plan_of(est)
         return {name: (plan[name], wanted) for name, wanted in self.budget.plan.items()}
 
-    @property
-    def by_column(self) -> str | None:
-        """The column of groups or categories."""
-        return self.who.group
-
     def source(self, files: Sequence[str], run: "Run", kind: Kind) -> "Events":
-        """The files, or the pipe that a dash stands for."""
-        columns = self.who.columns(run.est, kind, self.rows, files)
-        return self.rows.source(files, columns, skip_outside=self.who.skip_outside)
+        """The files, or the pipe that a dash stands for; in a folder, the files may be a batch that counts once."""
+        from panprivacy.cli.run import name_batch
+        from panprivacy.cli.schedule import Files, Pipe
+
+        rows, unlisted, piped = self.rows, self.categories.unlisted, list(files) == [STDIN]
+        name_batch(run.kept, self.state.batch, files, run.output)
+        columns = self.who.columns(run.est, kind, rows, piped=piped)
+        if not columns.ids:
+            raise rows.which_column(files)
+        columns = replace(columns, category=self.categories.by)
+        skips = (rows.skip_missing, self.who.skip_outside, unlisted != "refuse" if piped else unlisted == "skip")
+        if piped:
+            return Pipe(columns, *skips, rows.format, rows.layout)
+        return Files(columns, *skips, files, rows.format, rows.layout)
 
     def feed(self, run: "Run", source: "Events") -> None:
         """Feed the events, and release when that is due."""
@@ -347,31 +313,13 @@ def _refuse_another(compared: dict[str, tuple[Any, Any]], path: object) -> None:
 class TableOptions(CountOptions):
     """The options of a command that sets the size of the table, and may keep it in a folder, and count by category."""
 
-    budget: Annotated[BudgetOptions, opt.USERS] = BudgetOptions()
     state: Annotated[opt.FolderOptions, opt.OTHERS] = opt.FolderOptions()
     categories: Annotated[opt.CategoryOptions, opt.EVENTS] = opt.CategoryOptions()
-    size: Annotated[SizeOptions, opt.USERS] = SizeOptions()
 
-    def arguments(self, files: Sequence[str]) -> dict[str, Any]:
-        """As `CountOptions.arguments`. How many periods share the budget has to be said."""
+    def new(self, users: Any, files: Sequence[str]) -> "Estimator[Any]":
+        """As `CountOptions.new`. How many periods share the budget has to be said."""
         from panprivacy.cli.calendar import check_periods_planned
 
         read = [] if list(files) == [STDIN] else files
         check_periods_planned(self.budget.releases, self.series, read, self.rows)
-        return super().arguments(files) | self.categories.arguments() | self.size.arguments()
-
-    def check_state(self, est: Any, users: Any, kept: "Kept") -> None:
-        super().check_state(est, users, kept)
-        self.categories.check(est)
-        self.size.check(est)
-
-    @property
-    def by_column(self) -> str | None:
-        """The column of groups or categories."""
-        return self.categories.by or super().by_column
-
-    def source(self, files: Sequence[str], run: "Run", kind: Kind) -> "Events":
-        """As `CountOptions.source`, with the column of categories."""
-        columns: Columns = self.who.columns(run.est, kind, self.rows, files)
-        columns, unlisted = replace(columns, category=self.categories.by), self.categories.unlisted
-        return self.rows.source(files, columns, skip_outside=self.who.skip_outside, unlisted=unlisted)
+        return super().new(users, files)

@@ -4,11 +4,11 @@ Each piece of advice is computed first, and given only if the standard error wou
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from math import exp, inf, sqrt
-from typing import Any, NamedTuple, Self
+from typing import Any
 
 from panprivacy.checks import TINY_DELTA, large_delta
+from panprivacy.cli.counting import plan_of
 from panprivacy.cli.output import Output
 from panprivacy.display import counted
 from panprivacy.estimates.actives import PLAUSIBLE
@@ -24,69 +24,50 @@ _OF_A_COUNT = 0.5  # a relative error above this leaves hardly more than the ord
 _HELPS = 0.9  # of the standard error is left, at most, if a change is worth a word
 
 
-class Expected(NamedTuple):
-    """The standard error that a release will have, the largest that tells anything, and what it is an error of."""
-
-    error: float
-    most: float
-    of: str
-    shown: str
-
-    @classmethod
-    def of_release(cls, est: Any) -> Self:
-        """What the next release of an estimator will err by."""
-        errors = est.expected_errors()
-        if "count_relative_stderr" in errors:
-            error = errors["count_relative_stderr"]
-            return cls(error, _OF_A_COUNT, " of the count", f"{error:.0%}")
-        if "active_stderr" in errors:
-            error = est.stderr_at(PLAUSIBLE)
-            users = (
-                f", or {error * est.universe.size:,.0f} users, which hides a day on which {PLAUSIBLE:.0%} are active"
-            )
-            return cls(error, PLAUSIBLE, users, f"{error:.2g}")
-        mean, share = errors.pop("mean_stderr", None), next((each for each in errors.values() if each is not None), 0.0)
-        error = share if mean is None or share else mean / est.up_to
-        return cls(error, GUESS, ", of a share between 0 and 1", f"{error:.2g}")
+def expected_error(est: Any) -> tuple[float, float, str]:
+    """The standard error of the next release, the largest that tells anything, and the first in words."""
+    errors = est.expected_errors()
+    if "count_relative_stderr" in errors:
+        error = errors["count_relative_stderr"]
+        return error, _OF_A_COUNT, f"{error:.0%} of the count"
+    if "active_stderr" in errors:
+        error = est.stderr_at(PLAUSIBLE)
+        users = f"{error * est.universe.size:,.0f} users, which hides a day on which {PLAUSIBLE:.0%} are active"
+        return error, PLAUSIBLE, f"{error:.2g}, or {users}"
+    mean, share = errors.pop("mean_stderr", None), next((each for each in errors.values() if each is not None), 0.0)
+    error = share if mean is None or share else mean / est.up_to
+    return error, GUESS, f"{error:.2g}, of a share between 0 and 1"
 
 
-@dataclass(frozen=True)
-class _Design:
-    """What the standard error of an estimator follows from."""
+def _design(est: Any) -> dict[str, Any]:
+    """What the standard error of an estimator follows from.
 
-    epsilon: float
-    releases: int
-    intrusions: int
-    delta: float | None
-    bits: int
-    """Bits that one released number counts: a category's, a day's, or all."""
-    population: int | None
-    """Users that these bits speak for; None where users share bits."""
-    up_to: int | None
-
-    @classmethod
-    def of(cls, est: Any) -> Self:
-        """The design of an estimator."""
-        budget, buckets = est.budget, getattr(est, "buckets", None)
+    `bits` are those that one released number counts: a category's, a day's, or all. `population` are the users that
+    they speak for; None where users share bits.
+    """
+    buckets = getattr(est, "buckets", None)
+    if buckets is not None:
+        bits, population = buckets, None
+    else:
         parts = est.days if est.TRAITS.unit == "days" else len(getattr(est, "categories", None) or ()) or 1
-        counters = None if getattr(est, "only", None) else getattr(est, "up_to", None)
-        known = getattr(est, "population", est.universe.size)
-        bits, users = (est.users // parts, known) if buckets is None else (buckets, None)
-        return cls(est.epsilon, budget.releases, budget.redraws, est.delta or None, max(bits, 1), users, counters)
+        bits, population = max(est.users // parts, 1), getattr(est, "population", est.universe.size)
+    up_to = None if getattr(est, "only", None) else getattr(est, "up_to", None)
+    return plan_of(est) | {"bits": bits, "population": population, "up_to": up_to}
 
-    def stderr(self) -> float:
-        """A number that the standard error is proportional to, whatever is changed."""
-        try:
-            split = best_split(self.epsilon, self.bits, self.releases, self.intrusions, self.delta, up_to=self.up_to)
-        except ValueError:  # too little epsilon for any noise
-            return inf
-        pair, t = split.pair_after(self.intrusions), self.up_to or 1
-        if self.population is None:
-            return relative_error(pair, self.bits, split.noise)
-        coins = self.bits * (t - pair.gap**2) / 4
-        noise = split.noise.variance * (1 if self.up_to is None else (t / 2) ** 2)
-        sampled = max(1 / self.bits - 1 / self.population, 0.0) / 4
-        return sqrt((coins + noise) / (self.bits * pair.gap) ** 2 + sampled)
+
+def _stderr(*, bits: int, intrusions: int, population: int | None, up_to: int | None, **budget: Any) -> float:
+    """A number that the standard error of a design is proportional to, whatever is changed."""
+    try:
+        split = best_split(size=bits, intrusions=intrusions, up_to=up_to, **budget)
+    except ValueError:  # too little epsilon for any noise
+        return inf
+    pair, t = split.pair_after(intrusions), up_to or 1
+    if population is None:
+        return relative_error(pair, bits, split.noise)
+    coins = bits * (t - pair.gap**2) / 4
+    noise = split.noise.variance * (1 if up_to is None else (t / 2) ** 2)
+    sampled = max(1 / bits - 1 / population, 0.0) / 4
+    return sqrt((coins + noise) / (bits * pair.gap) ** 2 + sampled)
 
 
 def error_left(est: Any, **changed: Any) -> float:
@@ -97,8 +78,8 @@ def error_left(est: Any, **changed: Any) -> float:
     >>> error_left(many, delta=1e-9) < 0.5, error_left(pp.Density(1000, epsilon=1.0), delta=1e-9)
     (True, 1.0)
     """
-    now = _Design.of(est)
-    before, after = now.stderr(), replace(now, **changed).stderr()
+    design = _design(est)
+    before, after = _stderr(**design), _stderr(**(design | changed))
     return after / before if before < inf else 1.0
 
 
@@ -111,38 +92,37 @@ def expected_noise(est: Any, spelled: Callable[[str], str] = str) -> str | None:
     >>> expected_noise(pp.Density(10**6, epsilon=1.0)), "more epsilon" in expected_noise(pp.Continual(10, epsilon=0.02))
     (None, True)
     """
-    expected = Expected.of_release(est)
-    if expected.error <= expected.most:
+    error, most, told = expected_error(est)
+    if error <= most:
         return None
     if est.TRAITS.unit == "moves":  # has no planned releases that could be fewer
-        return (
-            f"releases will be mostly noise: each errs by about {expected.shown}; what helps: more {spelled('epsilon')}"
-        )
+        return f"releases will be mostly noise: each errs by about {error:.2g}; what helps: more {spelled('epsilon')}"
     helps = [advice for advice, changed in _advice(est, spelled) if error_left(est, **changed) < _HELPS]
     return (
-        f"releases will be mostly noise: each has a standard error of about {expected.shown}{expected.of}; what helps: "
+        f"releases will be mostly noise: each has a standard error of about {told}; what helps: "
         f"{', '.join(helps)}; panprivacy plan compares them"
     )
 
 
 def _advice(est: Any, spelled: Callable[[str], str]) -> Iterator[tuple[str, dict[str, Any]]]:
     """What might help, and what it changes."""
-    now = _Design.of(est)
-    yield f"more {spelled('epsilon')}", {"epsilon": 2 * now.epsilon}
+    now = _design(est)
+    bits = now["bits"]
+    yield f"more {spelled('epsilon')}", {"epsilon": 2 * now["epsilon"]}
     if est.TRAITS.unit == "days":
-        yield f"a shorter {spelled('span')}", {"releases": max(now.releases // 2, 1), "bits": 2 * now.bits}
+        yield f"a shorter {spelled('span')}", {"releases": max(now["releases"] // 2, 1), "bits": 2 * bits}
     else:
         yield f"fewer {spelled('releases')}", {"releases": 1 + est.TRAITS.own_periods}
     if not est.delta:
         yield f"{spelled('delta')} {DELTA:g}", {"delta": DELTA}
-    if now.population is None:
-        many = f"more than {now.bits:,} {spelled('buckets')} if more than {16 * now.bits:,} users come"
-        yield many, {"bits": 4 * now.bits}
+    if now["population"] is None:
+        many = f"more than {bits:,} {spelled('buckets')} if more than {16 * bits:,} users come"
+        yield many, {"bits": 4 * bits}
         return
     if "sample" in est.TRAITS.options:
-        yield f"a larger {spelled('sample')}", {"bits": now.bits * now.population // est.users}
+        yield f"a larger {spelled('sample')}", {"bits": bits * now["population"] // est.users}
     if getattr(est, "categories", None) is not None:
-        yield f"fewer {spelled('categories')}", {"bits": 2 * now.bits}
+        yield f"fewer {spelled('categories')}", {"bits": 2 * bits}
 
 
 UNUSED = "Laplace noise errs less here, so no delta is used"
@@ -160,28 +140,16 @@ _ERRORS = {
 
 _MANY = 50  # releases beyond which Gaussian noise is usually worth a word
 _WEAK = 10.0  # an epsilon above this is hardly a promise
-_BETTER = "panprivacy plan finds an epsilon and a size that do better"
 
 
-def note_large_delta(delta: float, output: Output) -> None:
-    """Say in words what a delta is that is not tiny."""
-    if delta > TINY_DELTA:
-        output.note(large_delta(delta))
-
-
-def note_unused_delta(est: Estimator[Any], asked: float | None, output: Output, *, continued: bool) -> None:
-    """Say so where a delta was allowed and the noise is Laplace noise, which needs none."""
-    if asked and not est.delta:
-        output.note("this state has Laplace noise, so no delta is used" if continued else UNUSED)
-
-
-def note_what_a_delta_buys(est: Estimator[Any], output: Output) -> None:
-    """Say of many releases with Laplace noise what they would err by with Gaussian noise, if that is less."""
+def note_delta(est: Estimator[Any], asked: float | None, output: Output, *, continued: bool) -> None:
+    """Say that a delta was allowed and Laplace noise needs none; or by how much one would help many releases."""
     releases = est.budget.releases
-    if est.delta or releases <= _MANY:
+    if est.delta:
         return
-    left = error_left(est, delta=DELTA)
-    if left < 1:
+    if asked:
+        output.note("this state has Laplace noise, so no delta is used" if continued else UNUSED)
+    elif not continued and releases > _MANY and (left := error_left(est, delta=DELTA)) < 1:
         errors = {name: error for name, error in est.expected_errors().items() if error is not None}
         name = next(name for name in _ERRORS if name in errors)
         output.note(
@@ -192,21 +160,15 @@ def note_what_a_delta_buys(est: Estimator[Any], output: Output) -> None:
 
 def note_epsilon(est: Estimator[Any], output: Output) -> None:
     """Say in words what a large epsilon and a large delta mean."""
-    note_large_delta(est.delta, output)
-    epsilon = est.epsilon
+    epsilon, delta = est.epsilon, est.delta
+    if delta > TINY_DELTA:
+        output.note(large_delta(delta))
     if epsilon > _WEAK:
         times = f"{exp(epsilon):,.0f}" if epsilon < 30 else f"e^{epsilon:g}"
         output.note(
             f"epsilon {epsilon:g} protects hardly anybody: state and releases together may multiply the odds that a "
             f"user appeared by {times}; with epsilon 1, by {exp(1):.1f} at most"
         )
-
-
-def note_expected_noise(est: Estimator[Any], output: Output) -> None:
-    """Say beforehand that releases will be mostly noise, and what would help."""
-    noise = expected_noise(est, spelled=lambda name: f"--{name}")
-    if noise is not None:
-        output.note(noise)
 
 
 def note_missed_error(est: Any, asked: float | None, output: Output) -> None:
@@ -222,17 +184,12 @@ def note_missed_error(est: Any, asked: float | None, output: Output) -> None:
     )
 
 
-def note_noise(released: Any, output: Output) -> None:
-    """Say of a release that it is mostly noise, if it is."""
-    if released.mostly_noise:
-        output.note(f"this answer is mostly noise; {_BETTER}")
-
-
-def note_noise_of_series(releases: Sequence[Any], output: Output) -> None:
-    """Say of a series that its releases are mostly noise, if at least half of them are.
+def note_noise(releases: Sequence[Any], output: Output) -> None:
+    """Say of an answer that it is mostly noise, or of a series, if at least half of its releases are.
 
     The first releases of a series often are, since few users have come yet.
     """
-    noisy = sum(release.mostly_noise for release in releases)
-    if noisy and 2 * noisy >= len(releases):
-        output.note(f"{noisy:,} of {counted(len(releases), 'release')} are mostly noise; {_BETTER}")
+    noisy, many = sum(release.mostly_noise for release in releases), len(releases)
+    if noisy and 2 * noisy >= many:
+        what = "this answer is" if many == 1 else f"{noisy:,} of {many:,} releases are"
+        output.note(f"{what} mostly noise; panprivacy plan finds an epsilon and a size that do better")

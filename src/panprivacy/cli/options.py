@@ -6,7 +6,6 @@ Heavy modules are imported in the methods that need them, so that help comes at 
 import os
 import re
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias, TypeVar, dataclass_transform
@@ -14,13 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias, 
 from cyclopts import Group, Parameter, Token
 
 from panprivacy.errors import InvalidValue, PanPrivacyError
-from panprivacy.ingest.batch import Columns
 from panprivacy.ingest.files import STDIN, Format
 
 if TYPE_CHECKING:
     from panprivacy.cli.output import Output
-    from panprivacy.cli.run import Kept
-    from panprivacy.cli.sources import Files, Pipe
     from panprivacy.ingest import Layout
     from panprivacy.periods import RowPolicy
 
@@ -34,8 +30,9 @@ def option_group(cls: type[T]) -> type[T]:
 
 
 def option(text: str, metavar: str | None = None, /, **more: Any) -> Parameter:
-    """An option: its help, and the word that stands for its value there."""
-    return Parameter(help=text, **more) if metavar is None else Parameter(help=text, metavar=metavar, **more)
+    """An option: its help, and the word that stands for its value there, instead of its choices."""
+    shown: dict[str, Any] = {} if metavar is None else {"metavar": metavar, "show_choices": False}
+    return Parameter(help=text, **shown, **more)
 
 
 OPTIONS = Group("Options", sort_key=0)
@@ -46,9 +43,10 @@ MESSAGES = Parameter(name="*", group=Group("Messages: JSON objects, bare ids, or
 USERS = Parameter(name="*", group=Group("Users, privacy and size", sort_key=2))
 OTHERS = Parameter(name="*", group=OPTIONS)
 """The panels of `--help`: a command says in which one the fields of a dataclass are listed."""
-
-SkipOrRefuse: TypeAlias = Literal["skip", "refuse"]
-CountSkipOrRefuse: TypeAlias = Literal["count", "skip", "refuse"]
+FLAT = Parameter(name="*")
+"""A dataclass whose fields are options of the command."""
+NOT_HERE = Parameter(parse=False)
+"""Marks an option that only some commands have: these declare it anew."""
 
 DASH = "\0-"
 """Stands for the argument `-` while options are parsed: cyclopts takes a bare dash for an option without a name."""
@@ -61,12 +59,11 @@ def _with_dashes(type_: Any, tokens: Sequence[Token]) -> Any:
 
 
 def given(options: dict[str, Any]) -> dict[str, Any]:
-    """The options that were given."""
     return {name: value for name, value in options.items() if value is not None}
 
 
 def whole_number(text: str) -> int:
-    """The number that an option says, or an error that says how to write it.
+    """The number that an option says, or an error that says how to write the one that was probably meant.
 
     >>> whole_number("100000")
     100000
@@ -74,23 +71,11 @@ def whole_number(text: str) -> int:
     try:
         return int(text)
     except ValueError:
-        meant = _meant(text)
-        hint = "" if meant is None else f"; write {meant}"
+        plain = re.sub("[, ']", "", text) if re.fullmatch(r"[0-9]{1,3}([, '][0-9]{3})+", text) else text.lower()
+        match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?(?:e[0-9]{1,2})?)([kmb]?)", plain)
+        meant = float(match[1]) * {"k": 1e3, "m": 1e6, "b": 1e9, "": 1}[match[2]] if match else 0.5
+        hint = f"; write {int(meant)}" if meant.is_integer() else ""
         raise ValueError(f"{text!r} is not a whole number{hint}") from None
-
-
-def _meant(text: str) -> int | None:
-    """The number that was probably meant, if there is only one.
-
-    >>> [_meant(text) for text in ("100k", "1.5M", "100,000", "1e6", "1 000", "1,5", "many")]
-    [100000, 1500000, 100000, 1000000, 1000, None, None]
-    """
-    if re.fullmatch(r"[0-9]{1,3}([, '][0-9]{3})+", text):
-        return int(re.sub("[, ']", "", text))
-    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?(?:e[0-9]{1,2})?)([kmb]?)", text.lower())
-    thousands = {"k": 1_000, "m": 1_000_000, "b": 1_000_000_000, "": 1}
-    number = float(match[1]) * thousands[match[2]] if match else 0.5
-    return int(number) if number.is_integer() else None
 
 
 # The files are described where the example is: a panel of their own would push the options off the screen.
@@ -118,15 +103,6 @@ class RowOptions:
     column: Annotated[str | None, option("Column of the user ids.", "NAME", alias="-c")] = None
     skip_missing: Annotated[bool, option("Skip rows without an id; how many is not reported.")] = False
 
-    @property
-    def column_of_actions(self) -> str | None:
-        """The column that says whether a row inserts or deletes its user."""
-        return getattr(self, "action", None)
-
-    def which_column(self, _files: Sequence[str]) -> InvalidValue:
-        """Ask for the column of the ids."""
-        return InvalidValue("which column holds the ids? Say --column NAME", code="column")
-
 
 @option_group
 class FileOptions(RowOptions):
@@ -134,12 +110,7 @@ class FileOptions(RowOptions):
 
     format: Annotated[
         Format | None,
-        option(
-            "File format, if the names do not tell: csv, tsv, ndjson, parquet or arrow.",
-            "KIND",
-            alias="-f",
-            show_choices=False,
-        ),
+        option("File format, if the names do not tell: csv, tsv, ndjson, parquet or arrow.", "KIND", alias="-f"),
     ] = None
     separator: Annotated[
         str, option("Character between the columns of a CSV file.", "CHAR", converter=_with_dashes)
@@ -157,7 +128,6 @@ class FileOptions(RowOptions):
 
     @property
     def layout(self) -> "Layout":
-        """How CSV files are written."""
         from panprivacy.ingest import Layout
 
         return Layout(self.separator, not self.no_header, tuple(self.missing or ()))
@@ -172,18 +142,6 @@ class FileOptions(RowOptions):
         there = "" if told is None else f"; {file}: {with_hints(told.text, told.hints)}"
         return InvalidValue(f"which column holds the ids? Say --column NAME{there}", code="column")
 
-    def source(
-        self, files: Sequence[str], columns: Columns, *, skip_outside: bool, unlisted: SkipOrRefuse | None = None
-    ) -> "Files | Pipe":
-        """The files of a command, or the pipe that a dash stands for."""
-        from panprivacy.cli.sources import Files, Pipe
-
-        if list(files) == [STDIN]:
-            skips = (self.skip_missing, skip_outside, unlisted != "refuse")
-            return Pipe(columns, *skips, self.format, self.layout)
-        skips = (self.skip_missing, skip_outside, unlisted == "skip")
-        return Files(columns, *skips, files, self.format, self.layout)
-
 
 @option_group
 class CategoryOptions:
@@ -195,7 +153,7 @@ class CategoryOptions:
     categories: Annotated[str | None, option("The categories, or a file that lists them.", "A,B,C|FILE")] = None
     other: Annotated[bool, option("Count all unlisted categories as one; by default they are an error.")] = False
     unlisted: Annotated[
-        SkipOrRefuse | None, option("Rows in no listed category: refuse or skip.", "POLICY", show_choices=False)
+        Literal["skip", "refuse"] | None, option("Rows in no listed category: refuse or skip.", "POLICY")
     ] = None
 
     def arguments(self) -> dict[str, Any]:
@@ -212,7 +170,8 @@ class CategoryOptions:
 
     def check(self, est: Any) -> None:
         """Refuse to continue a state that has other categories than the command."""
-        if est.categories is None:
+        there = getattr(est, "categories", None)
+        if there is None:
             if self.by is not None:
                 raise PanPrivacyError("this state does not count by category: leave --by out", code="another-state")
             return
@@ -220,13 +179,12 @@ class CategoryOptions:
             raise InvalidValue(
                 "this state counts by category: say --by NAME, the column that holds it", code="which-category"
             )
-        asked = self.arguments()["categories"] if self.categories is not None else None
-        labels = est.categories.labels[: len(est.categories.labels) - est.categories.other]
-        if asked is not None and list(labels) != asked:
-            raise PanPrivacyError(
-                f"this state has categories {_named(labels)}, and {_named(asked)} were asked for", code="another-state"
-            )
-        if self.other and not est.categories.other:
+        labels = list(there.labels[: len(there.labels) - there.other])
+        asked = labels if self.categories is None else self.arguments()["categories"]
+        if asked != labels:
+            has, wanted = (", ".join([*map(str, each[:8]), *(["..."] if each[8:] else [])]) for each in (labels, asked))
+            raise PanPrivacyError(f"this state has categories {has}, and {wanted} were asked for", code="another-state")
+        if self.other and not there.other:
             raise PanPrivacyError(
                 "this state refuses categories that are not listed: leave --other out", code="another-state"
             )
@@ -248,94 +206,43 @@ def read_categories(text: str) -> list[str]:
     return labels
 
 
-def _named(labels: Any) -> str:
-    return ", ".join(map(str, labels[:8])) + (", ..." if len(labels) > 8 else "")
-
-
 @option_group
 class StateOptions:
     """The file that keeps the state."""
 
+    FOLDERS: ClassVar[bool] = False
+    """Whether a state folder may keep it, too."""
+
     state: Annotated[
         str | None, option("File that keeps the state; created if it is missing.", "FILE.pp", alias="-s")
     ] = None
-
-    def open(self) -> "AbstractContextManager[Any]":
-        """The state file, locked, or None if there is to be none."""
-        from panprivacy.cli.run import kept_in
-
-        return kept_in(self.state)
+    shards: Annotated[int | None, NOT_HERE] = None
+    batch: Annotated[str | None, NOT_HERE] = None
 
 
 @option_group
 class FolderOptions(StateOptions):
     """The file or folder that keeps the state."""
 
+    FOLDERS = True
+
     shards: Annotated[
         int | None,
         option("With --state DIR/: shards of a new folder, which several commands can feed at once. Default: 64.", "N"),
     ] = None
 
-    def open(self) -> "AbstractContextManager[Kept | None]":
-        """The state file, locked, or the state folder, or None if there is to be neither."""
-        from panprivacy.cli.run import kept_anywhere
-
-        return kept_anywhere(self.state, self.shards)
-
 
 @option_group
-class TimeOptions:
-    """What becomes of rows that are late or early.
+class SeriesOptions:
+    """When answers are released, by the clock or by the times of rows, and what becomes of rows that are late or early.
 
     The owner of a file has all of its rows and can mend it, so a file with such a row is refused. A pipe or a broker
     brings the rows of many people. There such rows are handled one by one, and the wall clock ends periods: the rows of
     one user decide nothing about the rows of others.
     """
 
-    OF_TIMES: ClassVar[tuple[str, ...]] = ("late", "early", "ahead", "lateness")
+    OF_TIMES: ClassVar[tuple[str, ...]] = ("late", "early", "ahead", "lateness", "start", "tz")
     """The options that say nothing without `--time`."""
-
-    late: Annotated[
-        CountSkipOrRefuse | None,
-        option("Rows of an ended period: refuse, skip or count.", "POLICY", show_choices=False),
-    ] = None
-    early: Annotated[
-        SkipOrRefuse | None, option("Rows of a period beyond --ahead: refuse or skip.", "POLICY", show_choices=False)
-    ] = None
-    ahead: Annotated[int | None, option("How many periods one row may end; with 0, only the clock ends them.", "N")] = (
-        None
-    )
-    lateness: Annotated[
-        str | None, option("How late rows of files may come; rows wait in memory for as long.", "2d")
-    ] = None
-    tz: Annotated[str | None, option("Time zone, such as Europe/Berlin. Default: UTC.", "ZONE")] = None
-
-    def check_given(self, time: str | None) -> None:
-        """Refuse options about the times of rows where rows have no times."""
-        unused = [f"--{name}" for name in self.OF_TIMES if getattr(self, name) is not None]
-        if unused and time is None:
-            raise InvalidValue(f"{' and '.join(unused)}: about the times of rows; say --time NAME", code="which-time")
-
-    def policy(self, *, live: bool, in_own_period: bool) -> "RowPolicy":
-        """What was asked for, and else the default of the input.
-
-        `in_own_period` says that a row of one period means something else in another, so that a late one cannot count.
-        """
-        from panprivacy.periods import RowPolicy
-
-        if in_own_period and self.late == "count":
-            raise InvalidValue(
-                "--late count: a row of a period that is over cannot count in another: skip or refuse",
-                code="late-count",
-            )
-        late = ("skip" if in_own_period else "count") if live else "refuse"
-        ahead = self.ahead if self.ahead is not None else 0 if live else 1
-        return RowPolicy(ahead, self.late or late, self.early or ("skip" if live else "refuse"))
-
-
-@option_group
-class ReleaseOptions:
-    """When answers are released."""
 
     release: Annotated[
         bool | None,
@@ -360,13 +267,41 @@ class ReleaseOptions:
             "TIME",
         ),
     ] = None
+    late: Annotated[
+        Literal["count", "skip", "refuse"] | None, option("Rows of an ended period: refuse, skip or count.", "POLICY")
+    ] = None
+    early: Annotated[
+        Literal["skip", "refuse"] | None, option("Rows of a period beyond --ahead: refuse or skip.", "POLICY")
+    ] = None
+    ahead: Annotated[int | None, option("How many periods one row may end; with 0, only the clock ends them.", "N")] = (
+        None
+    )
+    lateness: Annotated[
+        str | None, option("How late rows of files may come; rows wait in memory for as long.", "2d")
+    ] = None
+    tz: Annotated[str | None, option("Time zone, such as Europe/Berlin. Default: UTC.", "ZONE")] = None
 
+    def check_given(self) -> None:
+        """Refuse options about the times of rows where rows have no times."""
+        unused = [f"--{name}" for name in self.OF_TIMES if getattr(self, name) is not None]
+        if unused and self.time is None:
+            raise InvalidValue(f"{' and '.join(unused)}: about the times of rows; say --time NAME", code="which-time")
 
-@option_group
-class SeriesOptions(TimeOptions, ReleaseOptions):
-    """When answers are released, as a series by the clock or by the times of rows."""
+    def policy(self, *, live: bool, in_own_period: bool) -> "RowPolicy":
+        """What was asked for, and else the default of the input.
 
-    OF_TIMES = (*TimeOptions.OF_TIMES, "start", "tz")
+        `in_own_period` says that a row of one period means something else in another, so that a late one cannot count.
+        """
+        from panprivacy.periods import RowPolicy
+
+        if in_own_period and self.late == "count":
+            raise InvalidValue(
+                "--late count: a row of a period that is over cannot count in another: skip or refuse",
+                code="late-count",
+            )
+        late = ("skip" if in_own_period else "count") if live else "refuse"
+        ahead = self.ahead if self.ahead is not None else 0 if live else 1
+        return RowPolicy(ahead, self.late or late, self.early or ("skip" if live else "refuse"))
 
 
 @option_group
@@ -382,7 +317,6 @@ class OutputOptions:
     threads: Annotated[int | None, option("Number of threads. Default: all cores.", "N")] = None
 
     def output(self) -> "Output":
-        """What shows answers and notes."""
         from panprivacy.cli.output import Output
 
         return Output(as_json=self.as_json, as_csv=self.as_csv, quiet=self.quiet)

@@ -6,16 +6,14 @@ import os
 import signal
 import sys
 import threading
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from datetime import datetime
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Any
 
-from cyclopts import CycloptsError
-
+from panprivacy.display import finite
 from panprivacy.errors import InvalidValue, PanPrivacyError
 from panprivacy.ingest.batch import BadInput, Hint
 from panprivacy.ingest.files import size_of
@@ -47,58 +45,11 @@ HINTS = {
 }
 """What a command adds to an error of the library, by its code or the names of its hints: the option that helps."""
 
-
-_OTHER_NAMES = {
-    "--error": "panprivacy plan --alpha A says what an error of A takes; distinct alone has --error",
-}
-"""For options of one command that people look for in others, where none has a similar name."""
-
 _NARROWEST = 10  # letters of a column on a terminal, whose later rows may be longer than the first
 
 
-@contextmanager
-def plain_errors() -> Iterator[None]:
-    """Turn what a user can mend into one line on standard error and exit status 2."""
-    from panprivacy.checks import LargeDelta
-
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", LargeDelta)  # commands say it in a note of theirs
-            yield
-    except BrokenPipeError:  # the reader of the answers has gone; the rest of the buffer would fail again
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise SystemExit(1) from None
-    except CycloptsError as error:
-        error.verbose = False
-        raise refused(_with_other_name(str(error))) from None
-    except (PanPrivacyError, ValueError, OSError) as error:
-        raise refused(cause_of(error)) from None
-    except KeyboardInterrupt as interrupt:
-        number = interrupt.number if isinstance(interrupt, Ended) else signal.SIGINT
-        how = "interrupted" if number == signal.SIGINT else f"ended by {signal.Signals(number).name}"
-        raise refused(f"{how}; a state file is as it was last saved", 128 + number) from None
-
-
-def _with_other_name(why: str) -> str:
-    """What is wrong with an option; for some, with the option that helps instead of one with a similar name."""
-    for option, instead in _OTHER_NAMES.items():
-        if why.startswith(f"Unknown option: {option}."):
-            return f"Unknown option: {option}. {instead}"
-    return why
-
-
-def refused(why: str, status: int = 2) -> SystemExit:
-    """Say in one line why a command ends, and return the exception that ends it."""
-    print(f"panprivacy: {' '.join(why.split())}", file=sys.stderr)
-    return SystemExit(status)
-
-
 class Ended(KeyboardInterrupt):
-    """A signal asks this process to end."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__()
-        self.number = number
+    """The signal of this number asks this process to end."""
 
 
 @contextmanager
@@ -125,9 +76,7 @@ def cause_of(error: Exception) -> str:
     """What went wrong, and which option helps."""
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {(error.strerror or str(error)).lower()}"
-    if isinstance(error, BadInput):
-        return with_hints(str(error), error.hints)
-    return with_hints(str(error), [Hint(error.code)] if isinstance(error, PanPrivacyError) else [])
+    return with_hints(str(error), error.hints if isinstance(error, BadInput) else [Hint(getattr(error, "code", ""))])
 
 
 def with_hints(text: str, hints: Iterable[Hint]) -> str:
@@ -149,7 +98,7 @@ class Output:
         """Whether answers are objects of JSON, one a line."""
         self.as_csv = as_csv
         """Whether answers are rows of CSV below one header."""
-        self._quiet = quiet
+        self.quiet = quiet
         self._header: list[str] = []  # of the table that rows are printed below
         self._widths: list[int] = []
         self._curve = 0  # how many releases of a retention are in it
@@ -158,13 +107,7 @@ class Output:
 
     @property
     def for_programs(self) -> bool:
-        """Whether answers are for programs."""
         return self.as_json or self.as_csv
-
-    @property
-    def shows_progress(self) -> bool:
-        """Whether a person watches standard error on a terminal."""
-        return not self._quiet and sys.stderr.isatty()
 
     def answer(self, thing: Any) -> None:
         """Show a result: a table on a terminal, else one line, or what programs read if that was asked for."""
@@ -181,15 +124,14 @@ class Output:
             raise CannotShow(f"standard output cannot be written: {(error.strerror or str(error)).lower()}") from None
 
     def _write(self, thing: Any) -> None:
-        from panprivacy.display import finite
-
+        """Write a result; one with `cells` and `frame_rows` is part of a table, which is printed as its rows come."""
         if self.as_json:
             print(json.dumps(finite(as_fields(thing))))
         elif self.as_csv:
             self._write_rows(thing)
         elif not sys.stdout.isatty():
             print(*lines_of(thing), sep="\n")
-        elif isinstance(thing, TableRows):
+        elif hasattr(thing, "frame_rows"):
             for row in thing.cells():
                 self._print_cells(row)
         else:
@@ -213,23 +155,17 @@ class Output:
 
     def _print_cells(self, row: dict[str, str]) -> None:
         """Print a row of a table on a terminal, below its header. Rows come one by one, so widths are those known."""
-        names = list(row)
-        if names != self._header:
-            self._header = names
+        lines = [list(row.values())]
+        if list(row) != self._header:
+            self._header = list(row)
             self._widths = [max(len(name), len(text), _NARROWEST) for name, text in row.items()]
-            print(_aligned(names, self._widths))
-        print(_aligned(list(row.values()), self._widths))
-
-    def close(self, thing: Any) -> None:
-        """Show what ends a series: for people under it, for programs on standard error, since it has another shape."""
-        if self.for_programs:
-            self.note(as_line(thing))
-        else:
-            self.answer(thing)
+            lines.insert(0, self._header)
+        for line in lines:
+            print("  ".join(text.ljust(width) for text, width in zip(line, self._widths, strict=True)).rstrip())
 
     def note(self, text: str) -> None:
         """Say something that is not the answer."""
-        if not self._quiet:
+        if not self.quiet:
             with self.clear():
                 print(f"panprivacy: {text}", file=sys.stderr)
 
@@ -245,23 +181,12 @@ def as_line(thing: Any) -> str:
     return text[1:-1] if text.startswith("<") and text.endswith(">") else text
 
 
-@runtime_checkable
-class TableRows(Protocol):
-    """Rows of a table that is printed as they come."""
-
-    def cells(self) -> list[dict[str, str]]:
-        """The rows: texts by the names of columns."""
-
-    def rows(self) -> list[dict[str, Any]]:
-        """The rows with unrounded numbers."""
-
-
 def csv_rows(thing: Any) -> list[dict[str, Any]]:
     """The rows of a thing, as its frame has them; of a thing without a frame, one row with all its fields."""
     from panprivacy.estimates import AnyRelease
 
-    if isinstance(thing, TableRows):
-        return thing.rows()
+    if hasattr(thing, "frame_rows"):
+        return list(thing.frame_rows())
     if isinstance(thing, AnyRelease):
         return thing.to_polars().to_dicts()
     fields = as_fields(thing)
@@ -279,36 +204,27 @@ def _flat(fields: dict[str, Any]) -> dict[str, Any]:
     """
     found: dict[str, Any] = {}
     for name, value in fields.items():
-        inner = value if isinstance(value, dict) else None
-        if isinstance(value, list | tuple):
-            inner = dict(enumerate(value, 1))
-        if inner is None:
-            found[name] = value
-        else:
+        inner = dict(enumerate(value, 1)) if isinstance(value, list | tuple) else value
+        if isinstance(inner, dict):
             found |= _flat({f"{name}_{each}": part for each, part in inner.items()})
+        else:
+            found[name] = inner
     return found
 
 
 def _spelled(value: Any) -> Any:
     """A cell of CSV: empty where there is no number, as null is in JSON."""
-    from panprivacy.display import finite
-
     if isinstance(value, bool):
         return "true" if value else "false"
     return value.isoformat() if isinstance(value, datetime) else finite(value)
 
 
-def _aligned(texts: list[str], widths: list[int]) -> str:
-    return "  ".join(text.ljust(width) for text, width in zip(texts, widths, strict=True)).rstrip()
-
-
 def as_fields(release: Any) -> dict[str, Any]:
     """The fields of a release, by their names in the library."""
-    fields: dict[str, Any] = release if isinstance(release, dict) else release.to_dict()
-    return fields
+    return dict(release if isinstance(release, dict) else release.to_dict())
 
 
-class Meter:
+class Meter(ExitStack):
     """A bar by bytes, with events a second and the time left, if a person watches standard error.
 
     The bar makes way for notes and answers. Rows without id count like others here, so the bar does not tell how
@@ -316,48 +232,35 @@ class Meter:
     """
 
     def __init__(self, files: Sequence[str], output: Output) -> None:
+        super().__init__()
         self._sizes = {file: size_of(file) for file in files}
-        self._output = output
         self._done = 0
         self._file: str | None = None  # not the batch: its rows are to be gone once they are counted
         self._events = 0
         self._progress: Progress | None = None
-
-    def __enter__(self) -> Self:
-        if self._output.shows_progress:
+        if not output.quiet and sys.stderr.isatty():
+            from rich import progress as bars
             from rich.console import Console
-            from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
             known = bool(self._sizes) and all(self._sizes.values())  # a pipe tells no size
-            columns = [
-                TextColumn("{task.description}"),
-                BarColumn(),
-                DownloadColumn(),
-                TextColumn("{task.fields[rate]}"),
-            ]
-            self._progress = Progress(
-                *columns, *([TimeRemainingColumn()] if known else []), console=Console(stderr=True), transient=True
-            )
-            total = sum(self._sizes.values()) if known else None
-            self._task = self._progress.add_task("reading", total=total, rate="")
-            self._progress.start()
-            self._output.clear = self._hidden
-        return self
+            name, rate = bars.TextColumn("{task.description}"), bars.TextColumn("{task.fields[rate]}")
+            left = [bars.TimeRemainingColumn()] if known else []
+            columns = (name, bars.BarColumn(), bars.DownloadColumn(), rate, *left)
+            progress = self._progress = bars.Progress(*columns, console=Console(stderr=True), transient=True)
+            self._task = progress.add_task("reading", total=sum(self._sizes.values()) if known else None, rate="")
+            progress.start()
+            self.callback(progress.stop)
 
-    def __exit__(self, *_: object) -> None:
-        if self._progress is not None:
-            self._output.clear = nullcontext
-            self._progress.stop()
+            @contextmanager
+            def hidden() -> Iterator[None]:
+                progress.stop()
+                try:
+                    yield
+                finally:
+                    progress.start()
 
-    @contextmanager
-    def _hidden(self) -> Iterator[None]:
-        """Take the bar away, and put it back."""
-        assert self._progress is not None
-        self._progress.stop()
-        try:
-            yield
-        finally:
-            self._progress.start()
+            output.clear = hidden
+            self.callback(setattr, output, "clear", nullcontext)
 
     def advance(self, batch: "Batch") -> None:
         """Note that a batch has been counted."""

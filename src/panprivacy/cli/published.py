@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from panprivacy.cli.notes import note_noise_of_series
+from panprivacy.cli.notes import note_noise
 from panprivacy.cli.output import Output, as_fields, csv_rows, lines_of
 from panprivacy.display import counted
 from panprivacy.estimates import MonotoneCurve, monotone
@@ -22,14 +22,11 @@ from panprivacy.privacy.budget import and_delta
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from panprivacy.privacy.budget import Split
-
 _MOST_ENUMERATED = 10  # releases; the outcomes to compare double with each
 
 _OPEN = " (open)"  # of a period that is not over
 _NAMED = ("daily", "weekly", "monthly")
 _OF_RETENTION = ("cohort", "returned", "newcomers", "rate")
-_COLUMNS = {"count": "users"}  # what the column of an estimate is called in a table for people
 
 AT, UNTIL = "at", "until"
 """What the time of a row is: when the release was made, or until when events count."""
@@ -50,7 +47,6 @@ class Dated(dict[str, Any]):
         self.time = as_datetime(moment, zone)
         super().__init__({named: self.time.isoformat()} | period | as_fields(release))
         self.named = named
-        self.moment = moment
         self.over = over
         self.release = release
 
@@ -65,7 +61,7 @@ class Dated(dict[str, Any]):
     def __str__(self) -> str:
         return "\n".join(f"{self.when}: {line}" for line in lines_of(self.release))
 
-    def rows(self) -> list[dict[str, Any]]:
+    def frame_rows(self) -> list[dict[str, Any]]:
         """The rows of the release's frame, with the moment. Rows of earlier releases, of a retention, have none."""
         found = csv_rows(self.release)
         if "end" in found[-1]:  # each row has its times
@@ -77,34 +73,32 @@ class Dated(dict[str, Any]):
     def cells(self) -> list[dict[str, str]]:
         """A row for a terminal, or one for each of the first groups, and one for all users."""
         is_open = {None: "", True: " " * len(_OPEN), False: _OPEN}[self.over]  # spaces, so that columns stay as wide
-        when = str(self[AT]) if self.named == AT else told_time(self.time) + is_open
+        when = {self.named: str(self[AT]) if self.named == AT else told_time(self.time) + is_open}
         groups = self.release.groups
         if not groups:
-            return [{self.named: when} | _cells(self.release)]
+            return [when | _cells(self.release)]
         rows = [{"group": str(row.group)} | _cells(row) for row in groups[:MOST_SHOWN]]
         if len(groups) > MOST_SHOWN:
             rows.append({"group": f"... and {len(groups) - MOST_SHOWN:,} more"} | dict.fromkeys(_cells(groups[0]), ""))
         if self.release.estimates:
             rows.append({"group": "all users"} | _cells(self.release))
-        return [{self.named: when} | row for row in rows]
+        return [when | row for row in rows]
 
 
 def _cells(release: Any) -> dict[str, str]:
-    """What a row of a table shows of a release: its shares that have names, or its main estimate with an interval."""
+    """What a row of a table shows of a release: its shares that have names, or its main estimate with an interval.
+
+    Of a day, these are the shares that are known by then; without any, the first and the last.
+    """
     found: dict[str, Estimate] = release.singles()
-    if isinstance(release, ActivesRelease):
-        return _cells_of_a_day(release)
     if isinstance(release, RetentionRelease):
         return {name: found[name].short for name in _OF_RETENTION}
-    main = release.main
-    cells = {_COLUMNS.get(release.main_name, release.main_name): main.short, release.interval_name: main.bounds}
-    return cells | ({"users": found["count"].short} if release.main_name == "density" else {})
-
-
-def _cells_of_a_day(release: ActivesRelease) -> dict[str, str]:
-    """The shares of a day that have names, as far as they are known by then; without any, the first and the last."""
-    found, shares = release.singles(), release.each_share()
-    cells = {name: found[name].short for name in _NAMED if name in found}
+    if not isinstance(release, ActivesRelease):
+        main = release.main
+        name = "users" if release.main_name == "count" else release.main_name
+        cells = {name: main.short, release.interval_name: main.bounds}
+        return cells | ({"users": found["count"].short} if release.main_name == "density" else {})
+    cells, shares = {name: found[name].short for name in _NAMED if name in found}, release.each_share()
     if not cells:
         return {"last 1": shares[0].short, "longest": f"{shares[-1].short} ({len(shares)})"}
     if {"daily", "monthly"} <= cells.keys():
@@ -128,13 +122,18 @@ class Curve(dict[str, Any]):
 
     def __init__(self, rows: Sequence[Dated], releases: Sequence[Any], group: str | None) -> None:
         self.fitted: MonotoneCurve[Any] = monotone(releases)
+        super().__init__({} if group is ALL else {"group": group})
+        self._title = f"{'' if group is ALL else f'{group}: '}monotone curve through {counted(len(rows), 'release')}"
+        self._lines: list[tuple[str, ...]] = []
+        self["monotone"] = points = []
         known = all(release.universe for release in releases)
         densities = self.fitted.densities if known else [None] * len(rows)
-        points = list(zip(rows, releases, densities, self.fitted.counts, strict=True))
-        super().__init__({} if group is ALL else {"group": group})
-        self["monotone"] = [_point(*point) for point in points]
-        self._title = f"{'' if group is ALL else f'{group}: '}monotone curve through {counted(len(rows), 'release')}"
-        self._lines = [(row.when, *_shown_point(density, count)) for row, _, density, count in points]
+        for row, release, density, count in zip(rows, releases, densities, self.fitted.counts, strict=True):
+            released = {name: getattr(release, name, None) for name in ("number", "density", "count")}
+            fitted = {"monotone_density": density, "monotone_count": count}
+            points.append({row.named: row[row.named]} | released | fitted)
+            share = () if density is None else (f"density {density:.4f}",)
+            self._lines.append((row.when, *share, f"users {count:,.0f}"))
 
     def __str__(self) -> str:
         lines = (f"{when}: {'; '.join(said)}" for when, *said in self._lines)
@@ -149,16 +148,6 @@ class Curve(dict[str, Any]):
         return table
 
 
-def _point(row: Dated, release: Any, density: float | None, count: float) -> dict[str, Any]:
-    released = {name: getattr(release, name, None) for name in ("number", "density", "count")}
-    return {row.named: row[row.named]} | released | {"monotone_density": density, "monotone_count": count}
-
-
-def _shown_point(density: float | None, count: float) -> list[str]:
-    users = f"users {count:,.0f}"
-    return [users] if density is None else [f"density {density:.4f}", users]
-
-
 class Audited(dict[str, Any]):
     """How much epsilon any one user can have lost so far, and whether the auditor agrees: as JSON, and as a line.
 
@@ -171,9 +160,14 @@ class Audited(dict[str, Any]):
         super().__init__(epsilon=budget.epsilon, epsilon_spent=budget.spent, epsilon_total=budget.total)
         self.update(delta=budget.delta, delta_spent=budget.delta_spent)
         self.made = f"{budget.releases_made} of {budget.releases} releases"
+        self["exact_total"] = None
         of_bits = est.REPEATABLE  # a user of `Counts` has more than one bit
-        enumerable = of_bits and split.releases <= _MOST_ENUMERATED and not split.intrusions and not split.delta
-        self["exact_total"] = _exact_total(split) if enumerable else None
+        if of_bits and split.releases <= _MOST_ENUMERATED and not split.intrusions and not split.delta:
+            from panprivacy import audit
+            from panprivacy.estimators.density import Density
+
+            one_user = partial(Density.of_one_user, split)
+            self["exact_total"] = audit.exact(one_user, users=1, length=2, releases=split.releases).worst_loss
         self["holds"] = budget.total <= budget.epsilon and (self["exact_total"] or 0.0) <= budget.total * (1 + 1e-12)
 
     def __str__(self) -> str:
@@ -187,14 +181,6 @@ class Audited(dict[str, Any]):
         )
 
     __rich__ = __str__
-
-
-def _exact_total(split: "Split") -> float:
-    from panprivacy import audit
-    from panprivacy.estimators.density import Density
-
-    one_user = partial(Density.of_one_user, split)
-    return audit.exact(one_user, users=1, length=2, releases=split.releases).worst_loss
 
 
 @dataclass
@@ -223,9 +209,11 @@ class Published:
                 self.output.answer(curve)
             if left_out:
                 self.output.note(f"{counted(left_out, 'more group')}, whose curves --json prints")
-        if audited is not None:
-            self.output.close(audited)
-        note_noise_of_series([row.release for row in self.rows], self.output)
+        if audited is not None and self.output.for_programs:
+            self.output.note(str(audited))  # not among the answers, since it has another shape
+        elif audited is not None:
+            self.output.answer(audited)
+        note_noise([row.release for row in self.rows], self.output)
         if self.picture is not None:
             self._draw(self.picture, est, {group: curve.fitted for group, curve in curves.items()}, audited)
 

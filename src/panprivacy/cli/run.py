@@ -3,13 +3,13 @@
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self, TypeAlias
+from typing import Any, TypeAlias
 
 from panprivacy.checks import check_level
-from panprivacy.cli.notes import note_expected_noise, note_unused_delta, note_what_a_delta_buys
+from panprivacy.cli.notes import expected_noise, note_delta
 from panprivacy.cli.output import Output, ended_in_order
 from panprivacy.cli.published import Dated
 from panprivacy.errors import BudgetExhausted, InvalidValue, PanPrivacyError
@@ -43,101 +43,68 @@ def refuse_folder(path: str) -> None:
         )
 
 
-class KeptFolder:
+class KeptFolder(ExitStack):
     """A state folder that a command feeds: events wait in memory, plainly, until they are written together."""
 
     def __init__(self, path: str, shards: int | None = None) -> None:
+        super().__init__()
         file = Path(path.rstrip("/"))
         if file.is_file():
             raise PanPrivacyError(
                 f"{path}: {file} is a file, and a name that ends with / means a state folder", code="not-a-folder"
             )
         self.path = path
-        self.new = False
-        """Whether this command has made it."""
+        self.exists = False
+        """Whether it was there before this command."""
         self.batch: BatchId | None = None
         """Which batch the files of this command are, if that was said."""
         self._shards = shards
-        self._folder: StateFolder | None = None
-        self._open = ExitStack()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._open.close()
-
-    @property
-    def folder(self) -> StateFolder:
-        """The folder, once it is open."""
-        assert self._folder is not None
-        return self._folder
-
-    @property
-    def exists(self) -> bool:
-        """Whether it was there before this command."""
-        return self._folder is not None and not self.new
 
     def opened(self, universe: Any = None, make: Callable[[], Estimator[Any]] | None = None) -> Estimator[Any]:
         """The estimator of the folder, to be fed by its own verbs; `make` makes one if there is none.
 
         Of several commands that make it at the same time one does, and the others wait for it.
         """
-        self._folder = self._found(universe)
-        if self._folder is None and make is not None:
-            self._refuse_other_files()
+        folder = self._found(universe)
+        self.exists = folder is not None
+        if folder is None and make is not None:
+            names = self._names()
+            if names and not any(_MADE_FIRST in name for name in names):
+                raise PanPrivacyError(
+                    f"{self.path}: has other files, and no ledger of a state folder: name a new one",
+                    code="not-a-folder",
+                )
             try:
-                self._folder, self.new = StateFolder.holding(make(), self.path, shards=self._shards), True
+                folder = StateFolder.holding(make(), self.path, shards=self._shards)
             except FileExistsError:
-                self._folder = self._awaited(universe)
-        if self._folder is None:
+                folder, self.exists = self._awaited(universe), True
+        if folder is None:
             raise PanPrivacyError(f"{self.path}: there is no state folder here", code="folder-missing")
-        if self._shards not in (None, self.folder.shards):
+        if self._shards not in (None, folder.shards):
             raise PanPrivacyError(
-                f"{self.path}: has {self.folder.shards} shards, and {self._shards} were asked for", code="another-size"
+                f"{self.path}: has {folder.shards} shards, and {self._shards} were asked for", code="another-size"
             )
-        self._pending = self._open.enter_context(self.folder.pending())
+        self.folder = folder
+        self.pending = self.enter_context(folder.pending())
         if make is not None:
-            self._pending.expect()
-        est: Estimator[Any] = self._pending.estimator
+            self.pending.expect()
+        est: Estimator[Any] = self.pending.estimator
         return est
-
-    def seen(self) -> Estimator[Any]:
-        """The estimator of the folder, to be asked what it is."""
-        with self:
-            return self.opened()
-
-    def expect(self) -> None:
-        """Let the next `write` write all shards: which users of a batch own a bit must not show."""
-        self._pending.expect()
 
     def write(self) -> None:
         """Bring what was counted to the shards; when this returns, it is on disk."""
-        ids = getattr(self._pending.estimator, "ids", None)
+        ids = getattr(self.pending.estimator, "ids", None)
         if ids is not None:
             self.folder.declare_ids(ids)
         with undisturbed():  # counters that have moved in some shards only are worse than a command that ends later
-            self._pending.write(self.batch)
+            self.pending.write(self.batch)
         self.batch = None
-
-    def release(self, level: float) -> Any:
-        """Write what was counted, and spend one planned release."""
-        self.write()
-        return self.folder.release(level)
 
     def _found(self, universe: Any) -> StateFolder | None:
         try:
             return StateFolder(self.path, universe)
         except FileNotFoundError:
             return None
-
-    def _refuse_other_files(self) -> None:
-        """Make no folder amid files of others."""
-        names = self._names()
-        if names and not any(_MADE_FIRST in name for name in names):
-            raise PanPrivacyError(
-                f"{self.path}: has other files, and no ledger of a state folder: name a new one", code="not-a-folder"
-            )
 
     def _awaited(self, universe: Any) -> StateFolder:
         """The folder, when the process that makes it is done; its ledger comes last."""
@@ -161,48 +128,42 @@ Kept: TypeAlias = StateFile | KeptFolder
 
 
 @contextmanager
-def kept_in(path: str | None) -> Iterator[StateFile | None]:
-    """Lock the state file, if there is to be one, and give it back however the command ends."""
-    if path is not None:
+def kept_in(path: str | None, shards: int | None = None, *, folders: bool = True) -> Iterator[Kept | None]:
+    """The state file, locked until the command ends, however it does; or the state folder, which several commands use.
+
+    None without a path.
+    """
+    of_folder = path is not None and is_folder(path)
+    if path is not None and not folders:
         refuse_folder(path)
-    with ended_in_order(), StateFile(path).locked() if path is not None else nullcontext() as file:
-        yield file
+    if shards is not None and not of_folder:
+        raise InvalidValue(
+            f"--shards is for a state folder, --state DIR/{f', and {path} is a file' if path else ''}",
+            code="shards-of-file",
+        )
+    with ended_in_order():
+        if path is None:
+            yield None
+        else:
+            with KeptFolder(path, shards) if of_folder else StateFile(path).locked() as kept:
+                yield kept
 
 
-@contextmanager
-def kept_anywhere(path: str | None, shards: int | None = None) -> Iterator[Kept | None]:
-    """The same, or a state folder, which is not locked: several commands use it at a time."""
-    if path is None or not is_folder(path):
-        if shards is not None:
-            raise InvalidValue(
-                f"--shards is for a state folder, --state DIR/{f', and {path} is a file' if path else ''}",
-                code="shards-of-file",
-            )
-        with kept_in(path) as file:
-            yield file
-        return
-    with ended_in_order(), KeptFolder(path, shards) as folder:
-        yield folder
-
-
-def load_estimator(file: Kept, universe: Any = None) -> Estimator[Any]:
-    """Load the estimator of a file or folder, if commands can use it."""
-    if isinstance(file, KeptFolder):
-        return file.opened(universe)
-    est = file.load(universe)
+def load_estimator(
+    kept: Kept, universe: Any = None, make: Callable[[], Estimator[Any]] | None = None
+) -> Estimator[Any]:
+    """The estimator of a file or folder, if commands can use it; `make` makes a new one if there is none."""
+    if isinstance(kept, KeptFolder):
+        return kept.opened(universe, make)
+    if make is not None and not kept.exists:
+        return make()
+    est = kept.load(universe)
     if not isinstance(est, Estimator):
         raise PanPrivacyError(
-            f"{file.path}: this is the state of a {type(est).__name__}: use it in Python, by pp.load",
+            f"{kept.path}: this is the state of a {type(est).__name__}: use it in Python, by pp.load",
             code="not-for-commands",
         )
     return est
-
-
-def continued_or_new(file: Kept, universe: Any, make: Callable[[], Estimator[Any]]) -> Estimator[Any]:
-    """The estimator that a file or folder keeps, or a new one."""
-    if isinstance(file, KeptFolder):
-        return file.opened(universe, make)
-    return load_estimator(file, universe) if file.exists else make()
 
 
 def name_batch(kept: object, text: str | None, files: Sequence[str], output: Output) -> None:
@@ -224,13 +185,13 @@ def name_batch(kept: object, text: str | None, files: Sequence[str], output: Out
             output.note(f"{kept.path}: has {kept.batch} already, and it is not counted again")
     elif isinstance(kept, KeptFolder) and kept.folder.needs_names:
         raise InvalidValue(
-            "in this store an unnamed batch might be counted twice: name it, --batch NAME:NUMBER",
-            code="which-batch",
+            "in this store an unnamed batch might be counted twice: name it, --batch NAME:NUMBER", code="which-batch"
         )
 
 
-class Keeper:
-    """Writes an estimator to the file or folder it is kept in, if there is one.
+@dataclass
+class Run:
+    """An estimator that a command feeds: it writes the state, spends releases, and shows the answers.
 
     A file that lags behind is an older version of the state: reading it and the memory is reading the state twice.
     So a batch is written at once, or, where writes are slow, as soon as they have paused long enough, and after a
@@ -239,32 +200,44 @@ class Keeper:
     process can read the files as well.
     """
 
-    def __init__(self, est: Estimator[Any], file: Kept | None, begun: Callable[[], None] = lambda: None) -> None:
-        self._est = est
-        self._file = file
-        self._begun = begun  # is called when the first batch has been counted
-        self.repeatable = est.REPEATABLE
-        """Whether what was counted may be fed again."""
+    est: Estimator[Any]
+    kept: Kept | None
+    level: float
+    output: Output
+    picture: str | None = None
+    """The file that a release is drawn in, or, where there is one, the series of releases."""
+    column: str | None = None
+    """The column of groups or categories, whose name the picture shows."""
+    delta: float | None = None
+    """The delta that the command allows."""
+    new: Callable[[], Estimator[Any]] | None = None
+    """Makes another estimator, where each period has its own."""
+    behind: bool = field(init=False, default=False)
+    """Whether something was counted that is not in the file."""
+    used: bool = field(init=False, default=False)
+    """Whether anything was counted."""
+
+    def __post_init__(self) -> None:
+        check_level(self.level)  # said now, not after an hour of reading
         self._free = 0.0  # when the next write may begin
         self._live = False
-        self.behind = False
-        """Whether something was counted that is not in the file."""
-        self.used = False
-        """Whether anything was counted."""
+        self._warned = self.kept is not None and self.kept.exists  # a state that is there has decided for good
+        note_delta(self.est, self.delta, self.output, continued=self._warned)
 
-    @property
-    def budget(self) -> Any:
-        """The budget, of which another process may have spent a release from the same folder meanwhile."""
-        return self._file.folder.budget if isinstance(self._file, KeptFolder) else self._est.budget
+    def forewarn(self) -> None:
+        """Say once, when rows turn out to be good and before anything is spent, that releases will be mostly noise."""
+        noise = None if self._warned else expected_noise(self.est, spelled=lambda name: f"--{name}")
+        self._warned = True
+        if noise is not None:
+            self.output.note(noise)
 
     def counted(self, *, live: bool = False) -> None:
         """Note that a batch was counted, of a pipe or of a file, and write it unless writing has to pause."""
         if not self.used:
-            self._begun()
-        self.used, self.behind = True, self._file is not None
-        if isinstance(self._file, KeptFolder):
-            self._file.expect()
-        self._live = live
+            self.forewarn()
+        self.used, self.behind, self._live = True, self.kept is not None, live
+        if isinstance(self.kept, KeptFolder):
+            self.kept.pending.expect()  # all shards are written: which users of a batch own a bit must not show
         self.write_if_due()
 
     @property
@@ -283,71 +256,27 @@ class Keeper:
             self.write()
 
     def write(self) -> None:
-        """Write the state; when this returns, it is on disk."""
-        if self._file is None:
+        """Write the state, if it is kept; when this returns, it is on disk."""
+        if self.kept is None:
             return
         start = time.monotonic()
-        if isinstance(self._file, KeptFolder):
-            self._file.write()
+        if isinstance(self.kept, KeptFolder):
+            self.kept.write()
         else:
-            self._est.save(self._file)
+            self.est.save(self.kept)
         end = time.monotonic()
-        self.behind = False
-        self._free = end + self._pause(end - start)
-
-    def _pause(self, took: float) -> float:
-        """How long the next write waits after a write that took `took` seconds."""
-        if not isinstance(self._file, KeptFolder):
-            return min(_PAUSE * took, _AT_MOST)
-        return min(took, _AT_MOST) if self._live else min(_PAUSE * took, _OF_FILES)
-
-    def release(self, level: float) -> Any:
-        """Spend one planned release; when this returns, that is on disk."""
-        if isinstance(self._file, KeptFolder):
-            self.behind = False
-            return self._file.release(level)
-        released = self._est.next_release(level)
-        self.write()
-        return released
-
-
-@dataclass
-class Run:
-    """An estimator that a command feeds: it spends releases, saves the state first, and shows the answers."""
-
-    est: Estimator[Any]
-    kept: Kept | None
-    level: float
-    output: Output
-    picture: str | None = None
-    """The file that a release is drawn in, or, where there is one, the series of releases."""
-    column: str | None = None
-    """The column of groups or categories, whose name the picture shows."""
-    delta: float | None = None
-    """The delta that the command allows."""
-    new: Callable[[], Estimator[Any]] | None = None
-    """Makes another estimator, where each period has its own."""
-
-    def __post_init__(self) -> None:
-        check_level(self.level)  # said now, not after an hour of reading
-        self.keeper = Keeper(self.est, self.kept, self.forewarn)
-        self._warned = self.kept is not None and self.kept.exists  # a state that is there has decided for good
-        note_unused_delta(self.est, self.delta, self.output, continued=self._warned)
-        if not self._warned and not self.delta:
-            note_what_a_delta_buys(self.est, self.output)
-
-    def forewarn(self) -> None:
-        """Say once, when rows turn out to be good and before anything is spent, that releases will be mostly noise."""
-        if not self._warned:
-            self._warned = True
-            note_expected_noise(self.est, self.output)
+        took, self.behind = end - start, False
+        if not isinstance(self.kept, KeptFolder):
+            self._free = end + min(_PAUSE * took, _AT_MOST)
+        else:
+            self._free = end + (min(took, _AT_MOST) if self._live else min(_PAUSE * took, _OF_FILES))
 
     @property
     def left(self) -> int:
-        """How many planned releases are not made yet."""
+        """How many planned releases are not made yet; another process may have made one from the same folder."""
         if self.est.TRAITS.unit == "days":
             return 1  # there is always one more
-        budget = self.keeper.budget
+        budget: Any = self.kept.folder.budget if isinstance(self.kept, KeptFolder) else self.est.budget
         left: int = budget.releases - budget.releases_made
         return left
 
@@ -368,15 +297,21 @@ class Run:
         self.check_left()
         self.forewarn()
         try:
-            return self.keeper.release(self.level)
+            if isinstance(self.kept, KeptFolder):
+                self.behind = False
+                self.kept.write()
+                return self.kept.folder.release(self.level)
+            released = self.est.next_release(self.level)
         except BudgetExhausted:
             self.check_left()  # another process was quicker: say it in the words of a command
             raise
+        self.write()
+        return released
 
     def save(self) -> None:
         """Write the state, and say what can be done with it."""
         assert self.kept is not None
-        self.keeper.write()
+        self.write()
         path, left = self.kept.path, self.left
         self.output.note(
             f"{path}: saved; {left} of {self.est.budget.releases} releases left"
@@ -389,7 +324,6 @@ class Run:
             self.output.answer(row)
 
     def draw(self, released: Any) -> None:
-        """Draw a release."""
         assert self.picture is not None
         if released is None:
             raise PanPrivacyError(

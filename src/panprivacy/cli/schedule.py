@@ -1,24 +1,25 @@
-"""When a command releases while it feeds events: at the end, after each period of a series, or every day."""
+"""Feeds the events of files, a pipe or a broker, and releases: at the end, after each period of a series, or daily."""
 
 import os
+import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from time import time
-from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from panprivacy.cli.calendar import START, Calendar, column_of_times
+from panprivacy.cli.calendar import START, Calendar, column_of_times, in_order_of_time
 from panprivacy.cli.notes import note_epsilon, note_noise
-from panprivacy.cli.options import SeriesOptions, TimeOptions
-from panprivacy.cli.output import CannotShow, cause_of
+from panprivacy.cli.options import SeriesOptions
+from panprivacy.cli.output import CannotShow, Meter, cause_of
 from panprivacy.cli.published import AT, UNTIL, Audited, Dated, Published
 from panprivacy.cli.run import Run
-from panprivacy.cli.sources import Counting, Events, Files, Listened, in_order_of_time
 from panprivacy.display import counted
 from panprivacy.errors import BudgetExhausted, InvalidValue, PanPrivacyError
-from panprivacy.ingest import BadInput, Batch, Columns, SignalTimer
+from panprivacy.estimators.base import Estimator
+from panprivacy.ingest import BadInput, Batch, Columns, Format, Layout, Live, SignalTimer, expand, read
 from panprivacy.ingest.feed import BatchFeeder, chosen_rows
 from panprivacy.memory.scratch import Scratch
 from panprivacy.periods import CALENDAR, SECOND, as_datetime, length_of, moment_of, told_length, wall_clock
@@ -34,15 +35,75 @@ _CYCLES = 13  # of 28 days, a year
 T = TypeVar("T")
 
 
-class Whole(Protocol):
-    """Makes a call; if Ctrl-C breaks it off, and only ends the input, makes it once more."""
+@dataclass(frozen=True)
+class Events(ABC):
+    """Where events come from, which of their columns are counted, and which rows are left out."""
 
-    def __call__(self, call: Callable[[], T]) -> T: ...
+    columns: Columns
+    skip_missing: bool
+    skip_outside: bool
+    skip_unlisted: bool
+    live: ClassVar[bool] = True
+    """Whether events arrive while they are counted, from a pipe or a broker; the first batch may be one row."""
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """The name of the source, for people."""
+
+    @abstractmethod
+    def feed(self, schedule: "Schedule") -> None:
+        """Have all events counted, until they end, and save them on the way."""
+
+    def feed_to(self, est: Estimator[Any]) -> BatchFeeder:
+        skips = {name: getattr(self, name) for name in ("skip_missing", "skip_outside", "skip_unlisted")}
+        return BatchFeeder(est, self.columns, **skips, live=self.live)
 
 
-def once(call: Callable[[], T]) -> T:
-    """Make a call that Ctrl-C may break off, as it does where files are read."""
-    return call()
+@dataclass(frozen=True)
+class Files(Events):
+    """Files, and how they are read."""
+
+    files: Sequence[str]
+    format: Format | None
+    layout: Layout
+    live = False
+    name = "files"
+
+    def feed(self, schedule: "Schedule") -> None:
+        run, files = schedule.run, expand(self.files)
+        with schedule.in_order() as take, Meter(files, run.output) as meter:
+            for batch in read(files, self.columns, format_=self.format, layout=self.layout):
+                take(batch)
+                meter.advance(batch)
+                del batch  # before the next one is waited for
+                if run.est.REPEATABLE:  # else files are kept whole or not at all: part of them cannot be fed again
+                    run.counted()
+
+
+@dataclass(frozen=True)
+class Pipe(Events):
+    """Standard input, and how it is read."""
+
+    format: Format | None
+    layout: Layout
+    name = "standard input"
+
+    def feed(self, schedule: "Schedule") -> None:
+        run, timer = schedule.run, schedule.timer
+        assert timer is not None
+        live = Live(sys.stdin.fileno(), self.columns, self.format, self.layout, timer)
+        with Meter([], run.output) as meter:
+            for batch in live.batches():
+                if batch is not None:
+                    schedule.take(batch)
+                    meter.advance(batch)
+                    run.counted(live=True)
+                elif timer.rings():
+                    schedule.ring()
+                else:
+                    run.write_if_due()
+                timer.wake_at = run.due
 
 
 @dataclass
@@ -50,54 +111,58 @@ class Schedule(ABC):
     """Feeds events to the estimator of a run, and releases when that is due."""
 
     run: Run
-    live: bool = field(init=False, default=False)
-    """Whether events arrive one after the other, as they do from a pipe."""
+    anew: bool = field(default=False, kw_only=True)
+    """Whether each period of a series is counted anew."""
+    final: bool = field(init=False, default=False)
+    """Whether there is a release at the end."""
     published: Published = field(init=False)
     source: Events = field(init=False)
     feeder: BatchFeeder = field(init=False)
     """Counts the rows of a batch."""
+    timer: SignalTimer | None = field(init=False, default=None)
+    """Rings for a release, where events arrive while they are counted."""
 
     def feed(self, source: Events, final: bool | None) -> None:
         """Count all events, release on the way, and at the end if `final` says so; None is the default of the input."""
-        self.published = Published(self.run.output, self.run.picture, deletions=source.columns.action is not None)
-        self.live = not isinstance(source, Files)
-        final = self._begin(final)
+        run, deletions = self.run, source.columns.action is not None
+        self.published = Published(run.output, run.picture, deletions=deletions, anew=self.anew)
+        self.source = source
+        self.final = self._begin(final)
         self.count(source)
-        self._finish(final)
-        note_epsilon(self.run.est, self.run.output)
+        self._finish()
+        note_epsilon(run.est, run.output)
 
     def count(self, source: Events) -> None:
-        """Count events, and save them as they are counted."""
-        self.source, columns = source, replace(source.columns, time=self._column)
-        self.feeder = source.feed_to(self.run.est, columns)
-        with self._keeping():
-            if isinstance(source, Files):
-                with self._in_order(partial(self.take, whole=once)) as take:
-                    source.read(columns, self.run.keeper, self.run.output, take)
-            else:
-                self._listen(source, columns)
-
-    def _listen(self, source: Listened, columns: Columns) -> None:
-        """Count events as they arrive. A batch that is broken off is counted once more, and a release is not."""
-        with SignalTimer(self._seconds) as timer:
-            self.run.output.note(f"reading {source.name}; {self._told}, and Ctrl-C ends the input")
-            take = partial(self.take, whole=timer.undisturbed)
-            source.listen(Counting(columns, self.run.keeper, self.run.output, timer, take, self._ring))
-
-    @contextmanager
-    def _keeping(self) -> Iterator[None]:
-        """After a bad row, save the batches before it, and say so."""
+        """Count events, and save them as they are counted; after a bad row, save the batches before it, and say so."""
         run = self.run
+        self.source, self.feeder = source, source.feed_to(run.est)
         try:
-            yield
+            if source.live:
+                seconds, told = self._timing()
+                with SignalTimer(seconds) as self.timer:
+                    run.output.note(f"reading {source.name}; {told}, and Ctrl-C ends the input")
+                    source.feed(self)
+            else:
+                source.feed(self)
         except BadInput as error:
-            if run.kept is None or not run.keeper.used:
+            if run.kept is None or not run.used:
                 raise
-            run.keeper.write_what_is_left()
+            run.write_what_is_left()
             raise PanPrivacyError(
                 f"{cause_of(error)}; the batches before it are counted, and saved in {run.kept.path}: {self._go_on}",
                 code="bad-row",
             ) from None
+
+    def whole(self, call: Callable[[], T]) -> T:
+        """Make a call; if Ctrl-C breaks it off, and only ends the input, make it once more. A release is made once."""
+        return call() if self.timer is None else self.timer.undisturbed(call)
+
+    def take(self, batch: Batch) -> None:
+        self.whole(partial(self.feeder.take, batch))
+
+    def in_order(self) -> AbstractContextManager[Callable[[Batch], None]]:
+        """What takes the batches of files: in order of time, if rows may come late."""
+        return nullcontext(self.take)
 
     @property
     def _go_on(self) -> str:
@@ -106,39 +171,20 @@ class Schedule(ABC):
             return "mend the row and feed it all again, counting a row twice does no harm"
         return "feed what comes after them, since a row that is fed again counts again"
 
-    @property
-    def _column(self) -> str | None:
-        """The column of times that is read."""
-        return None
-
-    def _in_order(self, take: Callable[[Batch], None]) -> Any:
-        """Give batches of files on, in order of time if they may come late."""
-        return nullcontext(take)
-
-    @property
     @abstractmethod
-    def _seconds(self) -> float | None:
-        """After how many seconds `_ring` is called again, if it is called without a signal."""
-
-    @property
-    @abstractmethod
-    def _told(self) -> str:
-        """When releases are made of what arrives."""
+    def _timing(self) -> tuple[float | None, str]:
+        """After how many seconds `ring` is called without a signal, if it is; and when what arrives is released."""
 
     @abstractmethod
     def _begin(self, final: bool | None) -> bool:
         """Refuse what cannot be, before anything is read; whether there is a release at the end."""
 
     @abstractmethod
-    def take(self, batch: Batch, whole: Whole) -> None:
-        """Count a batch. A release is made once, so `whole` is for everything else."""
-
-    @abstractmethod
-    def _ring(self) -> None:
+    def ring(self) -> None:
         """A signal came, or some seconds are over."""
 
     @abstractmethod
-    def _finish(self, final: bool) -> None:
+    def _finish(self) -> None:
         """All events are counted: release if that is asked for, or save."""
 
 
@@ -147,59 +193,45 @@ class AtTheEnd(Schedule):
     """One release when the events end. A pipe also has one for each SIGUSR1, or whenever `every` is over."""
 
     every: str | None = None
-    final: bool = field(init=False, default=False)
 
     def _begin(self, final: bool | None) -> bool:
-        run = self.run
+        run, live = self.run, self.source.live
         if self.every in CALENDAR:
             raise InvalidValue(
                 f"--release-every {self.every}: periods of the calendar go by --time NAME", code="which-time"
             )
-        if self.every is not None and not self.live:
+        if self.every is not None and not live:
             raise InvalidValue(
                 "--release-every goes by the clock of standard input (-), or by --time COLUMN of events",
                 code="which-time",
             )
         if final is False and run.kept is None:
             raise InvalidValue("--no-release needs a --state FILE to keep the counts", code="which-state")
-        self.final = final if final is not None else run.kept is None or self.live
-        run.check_left(needed=self.final and not self.live)  # now, not after an hour of reading
-        if run.picture is not None and not self.final and not self.live:
+        final = final if final is not None else run.kept is None or live
+        run.check_left(needed=final and not live)  # now, not after an hour of reading
+        if run.picture is not None and not final and not live:
             run.draw(run.est.last)  # of a state that is there; else there will be nothing to draw
-        if self.every is not None and run.left <= self.final:
+        if self.every is not None and run.left <= final:
             run.output.note("no release is planned but the one at the end; --releases K plans for more")
-        return self.final
+        return final
 
-    @property
-    def _seconds(self) -> float | None:
-        """The length of a period."""
-        return None if self.every is None else length_of(self.every) / SECOND
+    def _timing(self) -> tuple[float | None, str]:
+        seconds = None if self.every is None else length_of(self.every) / SECOND
+        return seconds, f"kill -USR1 {os.getpid()} spends a release"
 
-    @property
-    def _told(self) -> str:
-        """How a signal asks for a release."""
-        return f"kill -USR1 {os.getpid()} spends a release"
-
-    def take(self, batch: Batch, whole: Whole) -> None:
-        """Count a batch."""
-        whole(partial(self.feeder.take, batch))
-
-    def _ring(self) -> None:
+    def ring(self) -> None:
         """Release, unless the last planned release is for the end."""
         left = self.run.left
         if left > self.final:
-            self._release_dated()
+            self.release(dated=True)
         else:
             self.run.output.note("the last planned release is kept for the end of input" if left else _NONE_LEFT)
 
-    def _finish(self, final: bool) -> None:
+    def _finish(self) -> None:
         """Release or save; of a series by the clock, show the curve."""
-        run = self.run
-        if final and (not self.live or run.left):
-            if self.live:
-                self._release_dated()
-            else:
-                self.release()
+        run, live = self.run, self.source.live
+        if self.final and (not live or run.left):
+            self.release(dated=live)
             if run.kept is None and run.left:
                 run.output.note(f"{counted(run.left, 'more planned release')}, and no --state FILE to make them from")
         elif run.kept is not None:
@@ -207,29 +239,24 @@ class AtTheEnd(Schedule):
         if self.every is not None:
             self.published.close(run.est)
 
-    def release(self) -> None:
-        """Spend one planned release, show it and draw it."""
-        self._show(self.run.spend(), None)
-
-    def _release_dated(self) -> None:
-        """Release from a pipe, which goes on if another process has made the last release at this moment."""
-        try:
-            released = self.run.spend()
-        except BudgetExhausted:
-            self.run.output.note(_NONE_LEFT)
-            return
-        row = Dated(AT, int(time()) * SECOND, released)
-        if self.every is not None:
-            self.published.rows.append(row)
-        self._show(released, row)
-
-    def _show(self, released: Any, row: Dated | None) -> None:
+    def release(self, *, dated: bool = False) -> None:
+        """Spend one planned release, show it, with its time if it is dated, and draw it."""
         run = self.run
         try:
-            if row is None:
-                run.output.answer(released)
-            else:
+            released = run.spend()
+        except BudgetExhausted:
+            if not dated:
+                raise
+            run.output.note(_NONE_LEFT)  # a pipe goes on if another process has made the last one at this moment
+            return
+        try:
+            if dated:
+                row = Dated(AT, int(time()) * SECOND, released)
+                if self.every is not None:
+                    self.published.rows.append(row)
                 run.show(row)
+            else:
+                run.output.answer(released)
         except CannotShow as error:
             path = run.kept and run.kept.path
             lost = f"is spent and saved; panprivacy show {path} has it" if path else "is spent, and lost"
@@ -237,7 +264,7 @@ class AtTheEnd(Schedule):
         if self.every is None:  # a series is drawn, and called noise, once
             if run.picture is not None:
                 run.draw(released)
-            note_noise(released, run.output)
+            note_noise([released], run.output)
 
 
 @dataclass
@@ -257,6 +284,10 @@ class PeriodSchedule(Schedule):
     def _end_before(self, period: int) -> None:
         """End all periods before this one, and show their releases."""
 
+    @abstractmethod
+    def _check_clock(self) -> None:
+        """Refuse to begin with periods that are long over by the clock."""
+
     def _begin(self, final: bool | None) -> bool:
         final = final if final is not None else self.run.kept is None
         self.run.check_left(needed=final)  # now, not after an hour of reading
@@ -264,78 +295,60 @@ class PeriodSchedule(Schedule):
             self._check_clock()
         return final
 
-    @abstractmethod
-    def _check_clock(self) -> None:
-        """Refuse to begin with periods that are long over by the clock."""
+    def count(self, source: Events) -> None:
+        """As `Schedule.count`, with the column of times."""
+        super().count(replace(source, columns=replace(source.columns, time=self.calendar.column)))
 
-    @property
-    def _column(self) -> str | None:
-        """The column of times."""
-        return self.calendar.column
-
-    def _in_order(self, take: Callable[[Batch], None]) -> Any:
-        """Give batches of files on in order of time."""
+    def in_order(self) -> AbstractContextManager[Callable[[Batch], None]]:
         if self.lateness is None:
-            return super()._in_order(take)
-        return in_order_of_time(take, self.calendar, self.lateness)
+            return super().in_order()
+        return in_order_of_time(self.take, self.calendar, self.lateness)
 
-    @property
-    def _seconds(self) -> float | None:
-        """How often to look at the clock."""
-        return _LOOK if self.calendar.by_clock else None
+    def _timing(self) -> tuple[float | None, str]:
+        calendar = self.calendar
+        if calendar.by_clock:
+            return _LOOK, f"{calendar.unit}s end by the clock ({calendar.zone})"
+        return None, f"{calendar.unit}s end by the times of the events"
 
-    @property
-    def _told(self) -> str:
-        """What ends periods."""
-        by = f"the clock ({self.calendar.zone})" if self.calendar.by_clock else "the times of the events"
-        return f"{self.calendar.unit}s end by {by}"
-
-    def _ring(self) -> None:
+    def ring(self) -> None:
         """End the periods that are over by the clock."""
         if self.calendar.by_clock:
             self._end_before(self.calendar.passed + self.calendar.over)
         else:
-            self.run.output.note(f"SIGUSR1 spends nothing here: {self._told}")
+            self.run.output.note(f"SIGUSR1 spends nothing here: {self._timing()[1]}")
 
-    def take(self, batch: Batch, whole: Whole) -> None:
+    def take(self, batch: Batch) -> None:
         """Check the times and ids of a batch, and feed it period by period."""
-        calendar = self.calendar
+        calendar, run = self.calendar, self.run
         if calendar.by_clock:
-            self._ring()
+            self.ring()
         if calendar.column is None:
-            whole(partial(self.feeder.take, batch))
+            super().take(batch)
             return
         with Scratch() as scratch:
-            moments, started = whole(partial(calendar.moments, batch, scratch)), calendar.start is not None
+            moments, started = self.whole(partial(calendar.moments, batch, scratch)), calendar.start is not None
             if not len(moments):
                 return
             cut = calendar.cut(batch, moments, scratch)
-            whole(partial(self.feeder.check, batch))  # before anything is released on account of its first rows
+            self.whole(partial(self.feeder.check, batch))  # before anything is released on account of its first rows
             if not started and calendar.start is not None:
-                self._note_start(calendar.start)
-            self.run.forewarn()
+                first = calendar.shown(calendar.start)
+                run.output.note(
+                    f"periods are {calendar.fixed}; the first one shown starts on {first}, which shows when the first "
+                    f"event came; --start {first.replace(' ', 'T')} says it beforehand"
+                )
+            run.forewarn()
             for period, rows in cut:
                 self._end_before(period)
-                whole(partial(self.feeder.take, chosen_rows(batch, rows, scratch)))
-
-    def _note_start(self, start: int) -> None:
-        first = self.calendar.shown(start)
-        self.run.output.note(
-            f"periods are {self.calendar.fixed}; the first one shown starts on {first}, which shows when the first "
-            f"event came; --start {first.replace(' ', 'T')} says it beforehand"
-        )
-
-    def publish(self, released: Any, *, over: bool | None = None) -> None:
-        """Show the release of the open period, and open the next."""
-        row = Dated(UNTIL, self.calendar.due, released, over=over, zone=self.calendar.zone)
-        self.calendar.passed += 1
-        self.published.rows.append(row)
-        self.run.show(row)
+                super().take(chosen_rows(batch, rows, scratch))
 
 
 @dataclass
 class Series(PeriodSchedule):
-    """One release at the end of each period, as long as planned releases are left; all count from the beginning on."""
+    """One release at the end of each period, as long as planned releases are left; all count from the beginning on.
+
+    Or each period is counted `anew`: it has a new estimator, which is released and wiped when the period is over.
+    """
 
     def _check_clock(self) -> None:
         if self.calendar.over > 1:
@@ -346,58 +359,40 @@ class Series(PeriodSchedule):
             )
 
     def _end_before(self, period: int) -> None:
-        """Release all periods before this one, as far as that is planned."""
-        while self.calendar.passed < period:
-            self.publish(self.run.spend(), over=True)
-            if not self.run.left:
-                self.run.output.note(
-                    "all planned releases are made: later events are counted and will never be released; "
-                    "a new state with --releases K plans for more"
-                )
-
-    def _finish(self, final: bool) -> None:
-        """Release the open period or save it; show the curve and the audit."""
-        run = self.run
-        if final and run.left:
-            self.publish(run.spend(), over=False)
-        elif run.kept is not None:
-            run.save()
-        self.published.close(run.est, Audited(run.est))
-
-
-@dataclass
-class Windows(PeriodSchedule):
-    """A new estimator for each period, which is released and wiped when its period is over."""
-
-    def _begin(self, final: bool | None) -> bool:
-        self.published.anew = True
-        return final is not False
-
-    def _check_clock(self) -> None:
-        """Files have no clock."""
-
-    def _end_before(self, period: int) -> None:
-        """Release all periods before this one."""
         while self.calendar.passed < period:
             self._end(over=True)
 
     def _end(self, *, over: bool) -> None:
-        run = self.run
-        released = run.est.release(run.level)
-        run.est.end("its period is over")
-        assert run.new is not None
-        run.est = run.new()
-        self.feeder = self.source.feed_to(run.est, replace(self.source.columns, time=self._column))
-        self.publish(released, over=over)
+        """Release the open period, whether it is over or not, and open the next."""
+        run, calendar = self.run, self.calendar
+        if self.anew:
+            released = run.est.release(run.level)
+            run.est.end("its period is over")
+            assert run.new is not None
+            run.est = run.new()
+            self.feeder = self.source.feed_to(run.est)
+        else:
+            released = run.spend()
+        row = Dated(UNTIL, calendar.due, released, over=over, zone=calendar.zone)
+        calendar.passed += 1
+        self.published.rows.append(row)
+        run.show(row)
+        if over and not run.left:
+            run.output.note(
+                "all planned releases are made: later events are counted and will never be released; "
+                "a new state with --releases K plans for more"
+            )
 
-    def _finish(self, final: bool) -> None:
-        """Release the open period, and say what all of them lose."""
-        if final:
+    def _finish(self) -> None:
+        """Release the open period or save it; show the curve and the audit, or what all periods lose."""
+        run = self.run
+        if self.final and run.left:
             self._end(over=False)
-        self.published.close(self.run.est)
-        self.run.output.note(
-            f"loss per user: at most {self.run.est.epsilon:g} in each period in which the user appears"
-        )
+        elif run.kept is not None:
+            run.save()
+        self.published.close(run.est, None if self.anew else Audited(run.est))
+        if self.anew:
+            run.output.note(f"loss per user: at most {run.est.epsilon:g} in each period in which the user appears")
 
 
 @dataclass
@@ -407,22 +402,6 @@ class Days(PeriodSchedule):
     def __post_init__(self) -> None:
         est: Any = self.run.est
         self.est: ActiveUsers = est
-
-    @classmethod
-    def of(cls, run: Run, times: TimeOptions, column: str | None, *, live: bool) -> Self:
-        """The days of an `ActiveUsers`, by a column of times, or by the clock alone."""
-        est: Any = run.est
-        calendar = Calendar(
-            None if column is None else column_of_times(column),
-            est.periods,
-            est.periods.every,
-            passed=est.periods.open,
-            tz=est.periods.zone,
-            policy=times.policy(live=live, in_own_period=True),
-            now=wall_clock if live else None,
-            unit="day",
-        )
-        return cls(run, calendar, times.lateness)
 
     def _check_clock(self) -> None:
         calendar = self.calendar
@@ -439,30 +418,38 @@ class Days(PeriodSchedule):
             self._show(self.est.advance(as_datetime(self.calendar.start_of(period))))
 
     def _show(self, released: Sequence[Any]) -> None:
-        self.run.keeper.write()
+        self.run.write()
         self.calendar.passed = self.est.periods.open
         for each in released:
             row = Dated(UNTIL, moment_of(each.end), each, zone=self.calendar.zone)
             self.published.rows.append(row)
             self.run.output.answer(row)
 
-    def _finish(self, final: bool) -> None:
+    def _finish(self) -> None:
         """End the open day or save it, and say what a cycle loses."""
-        run, calendar = self.run, self.calendar
-        if final:
-            self._show([self.est.release(run.level)])
+        run, est, calendar = self.run, self.est, self.calendar
+        if self.final:
+            self._show([est.release(run.level)])
         elif run.kept is not None:
-            run.keeper.write()
+            run.write()
             run.output.note(f"{run.kept.path}: saved; the day from {calendar.shown(calendar.opened)} on is not over")
-        self.published.close(self.est)
-        self._note_loss()
+        self.published.close(est)
+        cycle = f"a cycle of {told_length(est.days * est.periods.length)} in which the state is read once"
+        loss = f"loss per user: at most {rounded_up(est.loss()):g} in {cycle}"
+        if est.delta:  # cycles do not just add up: they are one law
+            several = rounded_up(est.loss(_CYCLES, readings=1))
+            loss += (
+                f", with a failure probability of at most {est.delta:g}; at most {several:g} in {_CYCLES} cycles if it "
+                "is read in one of them, with the same failure probability"
+            )
+        else:
+            loss += f"; at most {rounded_up(est.unread_loss):g} in each cycle without a reading"
+        run.output.note(loss)
 
-    @contextmanager
-    def _keeping(self) -> Iterator[None]:
-        """As `Schedule._keeping`; also if the reader of the answers has gone."""
+    def count(self, source: Events) -> None:
+        """As `Schedule.count`; also say what is saved if the reader of the answers has gone."""
         try:
-            with super()._keeping():
-                yield
+            super().count(source)
         except BrokenPipeError:
             if self.run.kept is not None:
                 self.run.output.note(f"the reader of the answers has gone; what they show is saved: {self._go_on}")
@@ -470,39 +457,43 @@ class Days(PeriodSchedule):
 
     @property
     def _go_on(self) -> str:
-        """Which events to feed next: earlier days are released."""
         opened = self.calendar.shown(self.calendar.opened)
         return (
             f"days before {opened} are released; feed events from then on; events of that day may be fed again, "
             "which does no harm"
         )
 
-    def _note_loss(self) -> None:
-        est = self.est
-        cycle = f"a cycle of {told_length(est.days * est.periods.length)} in which the state is read once"
-        first = f"loss per user: at most {rounded_up(est.loss()):g} in {cycle}"
-        if est.delta:  # cycles do not just add up: they are one law
-            several = rounded_up(est.loss(_CYCLES, readings=1))
-            self.run.output.note(
-                f"{first}, with a failure probability of at most {est.delta:g}; at most {several:g} in {_CYCLES} "
-                "cycles if it is read in one of them, with the same failure probability"
-            )
-        else:
-            self.run.output.note(f"{first}; at most {rounded_up(est.unread_loss):g} in each cycle without a reading")
+
+def _days_of(run: Run, options: SeriesOptions, *, live: bool) -> Days:
+    """The days of an `ActiveUsers`, by a column of times, or by the clock alone."""
+    periods: Any = run.est.periods  # type: ignore[attr-defined]
+    calendar = Calendar(
+        None if options.time is None else column_of_times(options.time),
+        periods,
+        periods.every,
+        passed=periods.open,
+        tz=periods.zone,
+        policy=options.policy(live=live, in_own_period=True),
+        now=wall_clock if live else None,
+        unit="day",
+    )
+    return Days(run, calendar, options.lateness)
 
 
 def schedule_of(run: Run, source: Events, options: SeriesOptions) -> Schedule:
-    """The schedule that the options ask for: one answer, or a series by the clock or by the times of rows."""
-    time, every, live = options.time, options.release_every, not isinstance(source, Files)
+    """The schedule that the options ask for: one answer, a series by the clock or by the times of rows, or days."""
+    time, every, start, live = options.time, options.release_every, options.start, source.live
     if options.anew:
-        if time is None or every is None or run.kept is not None or not isinstance(source, Files):
+        if time is None or every is None or run.kept is not None or live:
             raise InvalidValue(
                 "--anew counts files, by --time NAME and --release-every week, and keeps no --state", code="anew-alone"
             )
         policy = options.policy(live=False, in_own_period=True)
-        calendar = Calendar.parsed(time, every, options.start, tz=options.tz, policy=policy)
-        return Windows(run, calendar, options.lateness)
-    options.check_given(time)
+        calendar = Calendar.parsed(time, every, start, tz=options.tz, policy=policy)
+        return Series(run, calendar, options.lateness, anew=True)
+    options.check_given()
+    if run.est.TRAITS.unit == "days":
+        return _days_of(run, options, live=live)
     if time is None:
         return AtTheEnd(run, every)
     if every is None:
@@ -510,26 +501,19 @@ def schedule_of(run: Run, source: Events, options: SeriesOptions) -> Schedule:
     calendar = Calendar.parsed(
         time,
         every,
-        options.start,
+        start,
         passed=run.est.budget.releases_made,
         planned=run.est.budget.releases,
         tz=options.tz,
         policy=options.policy(live=live, in_own_period=run.est.TRAITS.own_periods),
         now=wall_clock if live else None,
     )
-    _check_start(run, calendar, live=live)
-    return Series(run, calendar, options.lateness)
-
-
-def _check_start(run: Run, calendar: Calendar, *, live: bool) -> None:
-    """Ask for the start of the first period where the first row must not decide it."""
-    if calendar.start is not None:
-        return
-    if run.kept is not None and run.kept.exists:
+    if start is None and run.kept is not None and run.kept.exists:
         raise InvalidValue(
             f"{run.kept.path} is there already: say when its first period started, {START}", code="which-start"
         )
-    if live:
+    if start is None and live:
         raise InvalidValue(
             f"when does the first period start? No row of a pipe decides that: say {START}", code="which-start"
         )
+    return Series(run, calendar, options.lateness)

@@ -13,7 +13,7 @@ import numpy as np
 
 from panprivacy.brokers.consumer import BrokerConsumer
 from panprivacy.cli.output import Meter
-from panprivacy.cli.sources import Counting, Listened
+from panprivacy.cli.schedule import Events, Schedule
 from panprivacy.errors import PanPrivacyError
 from panprivacy.ingest import BadInput, Batch, Columns, SignalTimer
 from panprivacy.ingest.batch import ProblemType, Refused
@@ -28,6 +28,8 @@ class MainThreadQueue:
         self._waiting: deque[tuple[Body, Future[int]]] = deque()
         self._news: deque[str] = deque()
         self._closed = False
+        self.octets = 0
+        """Bytes of all bodies that were taken."""
 
     def __enter__(self) -> Self:
         self.handle, self._waker = os.pipe()
@@ -47,7 +49,6 @@ class MainThreadQueue:
             future.set_exception(Refused(ProblemType.closing))
 
     def take(self, body: Body) -> "Future[int]":
-        """Leave a body."""
         if self._closed:
             raise Refused(ProblemType.closing)
         future: Future[int] = Future()
@@ -66,12 +67,12 @@ class MainThreadQueue:
             os.write(self._waker, b"!")
 
     def waiting(self) -> "Iterator[tuple[Body, Future[int]]]":
-        """Take all that waits."""
         while self._waiting:
-            yield self._waiting.popleft()
+            body, future = self._waiting.popleft()
+            self.octets += len(body.octets)
+            yield body, future
 
     def news(self) -> Iterator[str]:
-        """Take all notes."""
         while self._news:
             yield self._news.popleft()
 
@@ -79,44 +80,6 @@ class MainThreadQueue:
         """Wait until something is left here, or the timer rings."""
         if timer.wait(self.handle):
             os.read(self.handle, 4096)
-
-
-@dataclass(frozen=True)
-class Topic(Listened):
-    """The messages of a broker."""
-
-    consumer: BrokerConsumer
-    queue: MainThreadQueue
-
-    @property
-    def name(self) -> str:
-        """The address of the broker, without credentials."""
-        return self.consumer.name
-
-    def listen(self, counting: Counting) -> None:
-        """Count what arrives, and have it acknowledged when it is on disk, until a signal ends the input."""
-        timer, output = counting.timer, counting.output
-        with self.queue as queue, Meter([], output) as meter:
-            bodies = _Bodies(counting, meter, self.name)
-            self.consumer.start(queue.take)
-            try:
-                while not timer.over and self.consumer.stopped is None:
-                    queue.sleep(timer)
-                    bodies.count(queue)
-                    for note in queue.news():
-                        output.note(f"{self.name}: {note}")
-                    if timer.rings():
-                        counting.ring()
-            finally:
-                queue.close()
-                self.consumer.close()
-        if self.consumer.stopped is not None:
-            before = "; what came before is counted and saved" if counting.keeper.used else ""
-            raise PanPrivacyError(
-                f"{self.name}: {self.consumer.stopped.rstrip('.')}{before}; --skip-bad would leave out messages that "
-                "cannot be counted",
-                code="bad-message",
-            )
 
 
 _WORDS = {
@@ -128,51 +91,16 @@ _WORDS = {
 }
 
 
-def in_words(error: BadInput, columns: Columns) -> Refused:
+def _in_words(error: BadInput | Refused, columns: Columns) -> Refused:
     """The refusal of a message, in the words of a command: they name its fields, and never their values."""
-    why, said = problem_type_of(error), ""
-    if why is ProblemType.no_column:
-        said = str(error).removeprefix(f"{NAME}: ").replace("no column", "no field", 1)
-    return _worded(Refused(why, said, row=error.row), columns)
-
-
-def _worded(refused: Refused, columns: Columns) -> Refused:
-    """The same refusal; if it says no more than its sort, in the words of a command."""
+    if not isinstance(error, Refused):
+        why, said = problem_type_of(error), ""
+        if why is ProblemType.no_column:
+            said = str(error).removeprefix(f"{NAME}: ").replace("no column", "no field", 1)
+        error = Refused(why, said, row=error.row)
     fields = " or ".join(map(repr, columns.needed))
-    said = refused.detail or _WORDS.get(refused.type, "").format(kind=columns.kind, fields=fields)
-    return Refused(refused.type, said, row=refused.row, retry=refused.retry)
-
-
-class _Bodies:
-    """Counts bodies as they come, and writes the state once for all that waited."""
-
-    def __init__(self, counting: Counting, meter: Meter, name: str) -> None:
-        self._counting, self._meter, self._name = counting, meter, name
-        self._octets = 0
-
-    def count(self, queue: MainThreadQueue) -> None:
-        done: list[tuple[Future[int], int]] = []
-        for body, future in queue.waiting():
-            try:
-                done.append((future, self._counted(body)))
-            except Refused as refused:
-                future.set_exception(_worded(refused, self._counting.columns))
-            except BadInput as error:
-                future.set_exception(in_words(error, self._counting.columns))
-            finally:
-                body.wipe()
-        self._counting.keeper.write_what_is_left()
-        for future, rows in done:
-            future.set_result(rows)
-
-    def _counted(self, body: Body) -> int:
-        self._octets += len(body.octets)
-        with _batch(body, self._counting.columns, self._counting.timer) as found:
-            batch = replace(found, file=self._name, position=self._octets)
-            self._counting.take(batch)
-            self._meter.advance(batch)
-            self._counting.keeper.counted()
-            return len(batch.rows)
+    said = error.detail or _WORDS.get(error.type, "").format(kind=columns.kind, fields=fields)
+    return Refused(error.type, said, row=error.row, retry=error.retry)
 
 
 @contextmanager
@@ -183,7 +111,68 @@ def _batch(body: Body, columns: Columns, timer: SignalTimer) -> Iterator[Batch]:
     with Scratch() as scratch:
         pieces = timer.undisturbed(partial(plain_ids, body, columns, scratch))
         if pieces is None:
-            yield timer.undisturbed(partial(rows_of_body, body, columns, in_words))
+            yield timer.undisturbed(partial(rows_of_body, body, columns, _in_words))
             return
         ids = pieces[0] if len(pieces) == 1 else scratch.own(np.concatenate(pieces))
         yield Batch("", pl.DataFrame({columns.ids[0]: ids}), 0, 0)
+
+
+@dataclass(frozen=True)
+class Topic(Events):
+    """The messages of a broker."""
+
+    consumer: BrokerConsumer
+    queue: MainThreadQueue
+
+    @property
+    def name(self) -> str:
+        """The address of the broker, without credentials."""
+        return self.consumer.name
+
+    def feed(self, schedule: Schedule) -> None:
+        """Count what arrives, and have it acknowledged when it is on disk, until a signal ends the input."""
+        run, timer, consumer = schedule.run, schedule.timer, self.consumer
+        assert timer is not None
+        with self.queue as queue, Meter([], run.output) as meter:
+            consumer.start(queue.take)
+            try:
+                while not timer.over and consumer.stopped is None:
+                    queue.sleep(timer)
+                    self._count_waiting(schedule, timer, meter)
+                    for note in queue.news():
+                        run.output.note(f"{self.name}: {note}")
+                    if timer.rings():
+                        schedule.ring()
+            finally:
+                queue.close()
+                consumer.close()
+        if consumer.stopped is not None:
+            before = "; what came before is counted and saved" if run.used else ""
+            raise PanPrivacyError(
+                f"{self.name}: {consumer.stopped.rstrip('.')}{before}; --skip-bad would leave out messages that "
+                "cannot be counted",
+                code="bad-message",
+            )
+
+    def _count_waiting(self, schedule: Schedule, timer: SignalTimer, meter: Meter) -> None:
+        """Count the bodies that wait, and write the state once for all of them."""
+        done: list[tuple[Future[int], int]] = []
+        for body, future in self.queue.waiting():
+            try:
+                done.append((future, self._count(body, schedule, timer, meter)))
+            except (Refused, BadInput) as error:
+                future.set_exception(_in_words(error, self.columns))
+            finally:
+                body.wipe()
+        schedule.run.write_what_is_left()
+        for future, rows in done:
+            future.set_result(rows)
+
+    def _count(self, body: Body, schedule: Schedule, timer: SignalTimer, meter: Meter) -> int:
+        """Count a body, whose rows are gone when this returns; how many there were."""
+        with _batch(body, self.columns, timer) as found:
+            batch = replace(found, file=self.name, position=self.queue.octets)
+            schedule.take(batch)
+            meter.advance(batch)
+            schedule.run.counted()
+            return len(batch.rows)

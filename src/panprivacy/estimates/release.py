@@ -6,18 +6,7 @@ from math import nan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from panprivacy.display import (
-    Card,
-    Rows,
-    Sheet,
-    Tabular,
-    finite,
-    grid_of,
-    group_column,
-    html_of,
-    plain_labels,
-    warning_of,
-)
+from panprivacy.display import Card, Rows, Tabular, finite, grid_of, group_column, html_of, plain_labels, warning_of
 from panprivacy.errors import InvalidValue, NoEstimate, PanPrivacyError
 from panprivacy.estimates.errors import interval_within
 from panprivacy.estimates.estimate import (
@@ -259,7 +248,7 @@ class AnyRelease(Tabular):
         lines = [row.cells() for row in self.groups[:MOST_SHOWN]]
         if len(self.groups) > MOST_SHOWN:
             lines.append((f"and {len(self.groups) - MOST_SHOWN:,} more", *[""] * (len(lines[0]) - 1)))
-        return Sheet(title, (*rows, said), warning, self.groups[0].header(), tuple(lines))
+        return Card(title, (*rows, said), warning, self.groups[0].header(), tuple(lines))
 
     def _title(self) -> str:
         return f"Release {self.number}"

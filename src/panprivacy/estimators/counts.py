@@ -10,7 +10,7 @@ from panprivacy.checks import check_delta, check_epsilon, check_whole
 from panprivacy.display import Rows, format_bytes
 from panprivacy.errors import InvalidValue
 from panprivacy.estimates import FrequencyRelease
-from panprivacy.estimates.frequency import Frequencies, MeanErrors, ShareErrors, frequencies
+from panprivacy.estimates.frequency import MeanErrors, ShareErrors, frequencies
 from panprivacy.estimators.known import UniverseEstimator
 from panprivacy.memory.scratch import Scratch
 from panprivacy.privacy import coins as coin_sources
@@ -174,7 +174,7 @@ class Counts(UniverseEstimator[FrequencyRelease]):
             law = tuple(each[:, None] if isinstance(each, np.ndarray) else each for each in law)
         return MeanErrors(*law) if self.only else ShareErrors(*law, up_to=self.up_to)
 
-    def _estimates(self, law: Any, noisy: NDArray[np.int64], level: float) -> Iterator[Frequencies]:
+    def _estimates(self, law: Any, noisy: NDArray[np.int64], level: float) -> Iterator[tuple[Any, float]]:
         return frequencies(law, noisy, level, self.up_to)
 
     def _release(self, **parts: Any) -> FrequencyRelease:

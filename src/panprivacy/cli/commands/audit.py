@@ -16,10 +16,9 @@ from panprivacy.display import format_bytes
 from panprivacy.errors import InvalidValue
 
 if TYPE_CHECKING:
-    from panprivacy.audit.crossings import Filled
     from panprivacy.audit.enumeration.wording import Result
     from panprivacy.audit.memory import Imaged, Scenario
-    from panprivacy.audit.subjects import Case, Subject
+    from panprivacy.audit.subjects import Subject
 
 T = TypeVar("T")
 
@@ -27,32 +26,28 @@ _COLUMNS = ("scenario", "users", "mode", "image", "users named", "ids found", "v
 _FEWEST = 10_000  # with fewer, a few ids in a row might stand there by chance
 
 
-def _between(least: int, most: int, text: str) -> Parameter:
-    """An option that is a number of a range."""
-    return Parameter(help=text, validator=validators.Number(gte=least, lte=most))
-
-
 @option_group
-class CaseOptions:
-    """Which streams an estimator is run on."""
+class AuditOptions:
+    """Which streams an estimator is run on, what else is audited, and how results are printed."""
 
     epsilon: Annotated[
         float,
         option("Privacy budget that is claimed; at least 3 with a delta, at least 8 for Continual and Continuous."),
     ] = 0.2
     users: Annotated[int | None, option("Number of users: 2 to 5, default 3. With --memory: 10,000 or more.")] = None
-    events: Annotated[int, _between(1, 6, "Length of the longest stream.")] = 3
-    releases: Annotated[int, _between(1, 4, "Number of releases, for estimators that can plan several.")] = 1
+    events: Annotated[int, option("Length of the longest stream.", validator=validators.Number(gte=1, lte=6))] = 3
+    releases: Annotated[
+        int,
+        option("Number of releases, for estimators that can plan several.", validator=validators.Number(gte=1, lte=4)),
+    ] = 1
     intrusions: Annotated[
-        int, _between(0, 2, "Number of announced readings of the state, for estimators that can plan them.")
+        int,
+        option(
+            "Number of announced readings of the state, for estimators that can plan them.",
+            validator=validators.Number(gte=0, lte=2),
+        ),
     ] = 0
     deletions: Annotated[bool, option("Streams also delete users.")] = False
-
-
-@option_group
-class InsteadOptions:
-    """What else is audited, and how results are printed."""
-
     as_json: Annotated[bool, Parameter("--json", help="Print the results as JSON.")] = False
     as_csv: Annotated[bool, Parameter("--csv", help="Print the results as CSV, with a header.")] = False
     memory: Annotated[
@@ -77,8 +72,7 @@ def audit(
     ] = None,
     /,
     *,
-    case: Annotated[CaseOptions, OTHERS] = CaseOptions(),
-    instead: Annotated[InsteadOptions, OTHERS] = InsteadOptions(),
+    asked: Annotated[AuditOptions, OTHERS] = AuditOptions(),
 ) -> None:
     """Check the privacy of estimators: run them under every outcome of their coins, and print the exact loss.
 
@@ -87,14 +81,14 @@ def audit(
 
     Example: [bold]panprivacy audit Density --releases 2 --deletions[/bold]
     """
-    printing = Output(as_json=instead.as_json, as_csv=instead.as_csv)
-    if instead.memory:
-        sizes = [10_000, 100_000, 1_000_000, 10_000_000] if instead.full else [case.users or 10_000]
-        holds = _audit_memory(estimator or "", sizes, printing, markdown=instead.markdown)
-    elif instead.crossings:
-        holds = _audit_crossings(estimator, printing, markdown=instead.markdown)
+    printing = Output(as_json=asked.as_json, as_csv=asked.as_csv)
+    if asked.memory:
+        sizes = [10_000, 100_000, 1_000_000, 10_000_000] if asked.full else [asked.users or 10_000]
+        holds = _audit_memory(estimator or "", sizes, printing, markdown=asked.markdown)
+    elif asked.crossings:
+        holds = _audit_crossings(estimator, printing, markdown=asked.markdown)
     else:
-        holds = _audit_exactly(estimator, case, printing)
+        holds = _audit_exactly(estimator, asked, printing)
     if not holds:
         raise SystemExit(1)
 
@@ -115,7 +109,7 @@ def _track(things: Iterable[T], what: str, total: int | None = None) -> Iterable
     return track(things, what, total, console=console, transient=True, disable=not console.is_terminal)
 
 
-def _audit_exactly(estimator: str | None, asked: CaseOptions, printing: Output) -> bool:
+def _audit_exactly(estimator: str | None, asked: AuditOptions, printing: Output) -> bool:
     """Run estimators under every outcome of their coins, and print their losses; whether all that must hold do."""
     from panprivacy.audit.subjects import Case
 
@@ -125,7 +119,9 @@ def _audit_exactly(estimator: str | None, asked: CaseOptions, printing: Output) 
     subjects = _chosen(estimator)
     case = Case(asked.epsilon, users, asked.events, asked.releases, asked.intrusions, asked.deletions)
     results = [subject.audit(case) for subject in _track(subjects, "auditing")]
-    _note_raised(subjects, case)
+    for least in sorted({subject.least for subject in subjects if subject.least > case.epsilon}):
+        names = "; ".join(subject.name for subject in subjects if subject.least == least)
+        Output().note(f"{names}: audited at epsilon {least:g}; with less there is too much to enumerate")
     if printing.for_programs:
         rows = [{"name": s.name, "private": s.private, **r.as_dict()} for s, r in zip(subjects, results, strict=True)]
         _print_rows(rows, printing)
@@ -151,47 +147,27 @@ def _chosen(name: str | None) -> "list[Subject]":
     return found
 
 
-def _note_raised(subjects: "list[Subject]", case: "Case") -> None:
-    """Say which estimators were audited at a larger epsilon than was asked for."""
-    for least in sorted({subject.least for subject in subjects if subject.least > case.epsilon}):
-        names = "; ".join(subject.name for subject in subjects if subject.least == least)
-        Output().note(f"{names}: audited at epsilon {least:g}; with less there is too much to enumerate")
-
-
 def _table(subjects: "list[Subject]", results: "list[Result]") -> Table:
     table = Table("estimator", "claimed", "exact", "verdict", "witness", row_styles=["", "dim"])
     for subject, result in zip(subjects, results, strict=True):
-        table.add_row(subject.name, _claimed(result), _found(result), _verdict(subject, result), _witness(result))
+        claimed = "nothing" if isinf(result.claimed) else f"{result.claimed:.6f}"
+        found = "infinite" if isinf(result.worst_loss) else f"{result.worst_loss:.6f}"
+        if result.claimed_delta:  # then the delta at the epsilon that is claimed is what is compared
+            found = f"{claimed}\ndelta {result.worst_delta:.1e}"
+            claimed = f"{claimed}\ndelta {result.claimed_delta:.1e}"
+        verdict = "[bold red]FAILS" if subject.private else "[yellow]fails as printed"
+        if isinf(result.claimed):
+            verdict = "not private"
+        elif result.holds:
+            verdict = "[green]holds"
+        witness = "nothing seen depends on anybody"
+        if result.witness:
+            witness = result.witness.sentence
+        elif result.worst_delta:
+            beyond = f"what noise in the state beyond {result.reach} might tell"
+            witness = f"nothing tells more than epsilon; the delta is {beyond}"
+        table.add_row(subject.name, claimed, found, verdict, witness)
     return table
-
-
-def _claimed(result: "Result") -> str:
-    if result.claimed_delta:
-        return f"{result.claimed:.6f}\ndelta {result.claimed_delta:.1e}"
-    return "nothing" if isinf(result.claimed) else f"{result.claimed:.6f}"
-
-
-def _found(result: "Result") -> str:
-    """The loss; with a delta, the delta at the epsilon that is claimed."""
-    if result.claimed_delta:
-        return f"{result.claimed:.6f}\ndelta {result.worst_delta:.1e}"
-    return "infinite" if isinf(result.worst_loss) else f"{result.worst_loss:.6f}"
-
-
-def _witness(result: "Result") -> str:
-    if result.witness:
-        return result.witness.sentence
-    if result.worst_delta:
-        return f"nothing tells more than epsilon; the delta is what noise in the state beyond {result.reach} might tell"
-    return "nothing seen depends on anybody"
-
-
-def _verdict(subject: "Subject", result: "Result") -> str:
-    if isinf(result.claimed):
-        return "not private"
-    if result.holds:
-        return "[green]holds"
-    return "[bold red]FAILS" if subject.private else "[yellow]fails as printed"
 
 
 def _audit_crossings(estimator: str | None, printing: Output, *, markdown: bool) -> bool:
@@ -206,16 +182,13 @@ def _audit_crossings(estimator: str | None, printing: Output, *, markdown: bool)
     elif markdown:
         print(crossings.markdown(found))
     else:
-        Console().print(_table_of_crossings(found))
+        headers = ("estimator", "crossed with", "verdict", "exact", "stated", "how, or why not")
+        table = Table(*headers, row_styles=["", "dim"])
+        for name, feature, cell in found:
+            verdict = cell.verdict.value if cell.holds else "[bold red]DOES NOT HOLD"
+            table.add_row(name, feature, verdict, cell.exact, cell.stated, cell.reason or cell.how.value)
+        Console().print(table)
     return all(one.cell.holds for one in found)
-
-
-def _table_of_crossings(found: "list[Filled]") -> Table:
-    table = Table("estimator", "crossed with", "verdict", "exact", "stated", "how, or why not", row_styles=["", "dim"])
-    for estimator, feature, cell in found:
-        verdict = cell.verdict.value if cell.holds else "[bold red]DOES NOT HOLD"
-        table.add_row(estimator, feature, verdict, cell.exact, cell.stated, cell.reason or cell.how.value)
-    return table
 
 
 def _audit_memory(beginning: str, sizes: list[int], printing: Output, *, markdown: bool) -> bool:

@@ -10,18 +10,16 @@ from cyclopts import Parameter
 
 from panprivacy.cli import options as opt
 from panprivacy.cli.commands.count import DensityOptions, DensitySize, DistinctOptions, DistinctSize
-from panprivacy.cli.counting import FLAT, CountOptions, GraphOptions, OpenUniverseOptions, ReadBudgetOptions
-from panprivacy.cli.options import option, option_group
+from panprivacy.cli.counting import CountOptions, GraphOptions, OpenUniverseOptions, ReadBudgetOptions
+from panprivacy.cli.options import FLAT, option, option_group
 from panprivacy.errors import InvalidValue, PanPrivacyError
 from panprivacy.ingest.batch import Columns, Kind
 from panprivacy.ingest.files import STDIN
 
 if TYPE_CHECKING:
     from panprivacy.cli.run import Kept, Run
-    from panprivacy.cli.sources import Listened
+    from panprivacy.cli.schedule import Events
     from panprivacy.estimators.base import Estimator
-
-_COLUMN = "id"  # the column of bare ids, if the command names none
 
 
 @option_group
@@ -29,7 +27,7 @@ class MessageOptions(opt.RowOptions):
     """What messages are, and which of them are left out."""
 
     column: Annotated[str | None, option("JSON key of the user ids; bare ids need none.", "NAME", alias="-c")] = None
-    ids: Annotated[Kind | None, option("Type of the ids: integers or text.", "KIND", show_choices=False)] = None
+    ids: Annotated[Kind | None, option("Type of the ids: integers or text.", "KIND")] = None
     action: Annotated[
         str | None, option("JSON key that says whether a message inserts or deletes its user.", "NAME")
     ] = None
@@ -42,8 +40,6 @@ class MessageOptions(opt.RowOptions):
 
 @option_group
 class ConsumeSeries(opt.SeriesOptions):
-    """When answers are released."""
-
     release: Annotated[bool | None, option("Release an answer when a signal ends the command.")] = False
 
 
@@ -66,16 +62,7 @@ class ConsumeOptions(CountOptions):
             return DensityOptions(who=self.who, size=self.of_density, **same)
         return DistinctOptions(who=OpenUniverseOptions(self.rows.ids), size=self.of_distinct, **same)
 
-    def check_options(self, files: Sequence[str], kept: "Kept | None") -> None:
-        """Ask for a state file."""
-        super().check_options(files, kept)
-        if kept is None:
-            raise InvalidValue(
-                "say --state FILE.pp: a message is acknowledged when it is in a file", code="which-state"
-            )
-
     def new(self, users: Any, files: Sequence[str]) -> "Estimator[Any]":  # noqa: ARG002 (a broker is no file)
-        """A new `Density`, or `DistinctCount`."""
         return self.command(known=users is not None).new(users, [STDIN])
 
     def check_state(self, est: Any, users: Any, kept: "Kept") -> None:
@@ -88,43 +75,28 @@ class ConsumeOptions(CountOptions):
             )
         self.command(known=_is_known(est)).check_state(est, users, kept)
 
-    @property
-    def by_column(self) -> str | None:
-        """The column of groups or categories."""
-        return self.categories.by or super().by_column
-
-    def source(self, files: Sequence[str], run: "Run", kind: Kind) -> "Listened":
-        """The broker."""
-        assert run.kept is not None
-        self._check_sizes(run.est)
-        columns = replace(self._columns(run.est, kind), category=self.categories.by)
-        return self._topic(files[0], Path(run.kept.path).stem, columns)
-
-    def _check_sizes(self, est: Any) -> None:
-        """Refuse options of the other kind of state."""
-        other = self.of_distinct if _is_known(est) else self.of_density
-        unused = [f"--{name}" for name in opt.given(vars(other))]
-        if unused:
-            which = "without a universe, and this one has one"
-            if not _is_known(est):
-                which = "with a universe, and this one has none"
-            raise InvalidValue(f"{' and '.join(unused)}: for a state {which}", code="size-of-another")
-
-    def _columns(self, est: Any, kind: Kind) -> Columns:
+    def source(self, files: Sequence[str], run: "Run", kind: Kind) -> "Events":
+        """The broker; options of the other kind of state are refused."""
         from panprivacy.universe import Edges
 
-        bare = self.rows.column is None and self.who.edges is None and not isinstance(est.universe, Edges)
-        rows = replace(self.rows, column=_COLUMN) if bare else self.rows
-        if not _is_known(est):
-            if rows.action is not None:
-                raise InvalidValue(
-                    "--action needs a universe: a user who is not known cannot be deleted", code="action-open"
-                )
-            if self.who.edges is not None:
-                raise InvalidValue("--edges is for a graph of --nodes N", code="not-a-graph")
-        return self.command(known=_is_known(est)).who.columns(est, kind, rows, [STDIN])
+        assert run.kept is not None
+        rows, known = self.rows, _is_known(run.est)
+        unused = [f"--{name}" for name in opt.given(vars(self.of_distinct if known else self.of_density))]
+        if unused:
+            which = "without a universe, and this one has one" if known else "with a universe, and this one has none"
+            raise InvalidValue(f"{' and '.join(unused)}: for a state {which}", code="size-of-another")
+        if not known and rows.action is not None:
+            raise InvalidValue(
+                "--action needs a universe: a user who is not known cannot be deleted", code="action-open"
+            )
+        if not known and self.who.edges is not None:
+            raise InvalidValue("--edges is for a graph of --nodes N", code="not-a-graph")
+        if rows.column is None and self.who.edges is None and not isinstance(run.est.universe, Edges):
+            rows = replace(rows, column="id")  # of bare ids
+        columns = self.command(known=known).who.columns(run.est, kind, rows, piped=True)
+        return self._topic(files[0], Path(run.kept.path).stem, replace(columns, category=self.categories.by))
 
-    def _topic(self, address: str, name: str, columns: Columns) -> "Listened":
+    def _topic(self, address: str, name: str, columns: Columns) -> "Events":
         from panprivacy.brokers.settings import consumer_of, parse_address, read_source
         from panprivacy.cli.topic import MainThreadQueue, Topic
 
@@ -133,7 +105,10 @@ class ConsumeOptions(CountOptions):
         if rows.format is not None:
             given["format"] = rows.format
         if rows.options is not None:
-            given["options"] = _read_options(rows.options)
+            try:
+                given["options"] = tomllib.loads(rows.options.read_text(encoding="utf-8"))
+            except tomllib.TOMLDecodeError as error:
+                raise InvalidValue(f"{rows.options}: not TOML: {error}", code="broker-settings") from None
         problems: list[str] = []
         source = read_source(given, "", columns, problems)
         if source is None or problems:
@@ -155,18 +130,12 @@ def consume(
     ADDRESS is kafka://HOST:PORT/TOPIC, or nats:// or redis:// and HOST:PORT/STREAM (docs/how-to/brokers.md).
     With --universe, --universe-file or --nodes, a new state counts like density; otherwise like distinct.
     """
+    if asked.state.state is None:
+        raise InvalidValue("say --state FILE.pp: a message is acknowledged when it is in a file", code="which-state")
     asked.count([address], live=True)
 
 
 def _is_known(est: Any) -> bool:
-    """Whether the universe is known."""
     from panprivacy.universe.open import OpenUniverse
 
     return not isinstance(est.universe, OpenUniverse)
-
-
-def _read_options(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except tomllib.TOMLDecodeError as error:
-        raise InvalidValue(f"{path}: not TOML: {error}", code="broker-settings") from None

@@ -1,37 +1,27 @@
-"""`panprivacy density`, `distinct`, `counts`, `actives` and `retention`: a class of options each, and its help.
-
-Heavy modules are imported in the methods that need them, so that help comes at once.
-"""
+"""`panprivacy density`, `distinct`, `counts`, `actives` and `retention`: a class of options each, and its help."""
 
 import re
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from panprivacy.cli import options as opt
 from panprivacy.cli.counting import (
-    FLAT,
     BudgetOptions,
     CountOptions,
     GraphOptions,
     OpenUniverseOptions,
-    PrivacyOptions,
     ReadBudgetOptions,
     SizeOptions,
     TableOptions,
     plan_of,
 )
-from panprivacy.cli.options import option, option_group
+from panprivacy.cli.options import FLAT, NOT_HERE, option, option_group
 from panprivacy.errors import InvalidValue, PanPrivacyError
-from panprivacy.ingest.batch import Kind
 from panprivacy.ingest.files import STDIN
 
 if TYPE_CHECKING:
     from panprivacy.cli.run import Kept, Run
-    from panprivacy.cli.sources import Events
-
-
-# --- density --------------------------------------------------------------------------------------------------------
+    from panprivacy.cli.schedule import Events
 
 
 @option_group
@@ -54,16 +44,23 @@ class DensitySize(SizeOptions):
     ] = None
 
     def arguments(self) -> dict[str, Any]:
-        """Arguments of a new estimator."""
-        part, key = _parse_shard(self.shard)
+        """Arguments of a new estimator; a shard is written as ``0/4``, or ``0/4:`` and the digits of a key."""
+        part = key = None
+        if self.shard is not None:
+            match = re.fullmatch(r"([0-9]+)/([0-9]+)(?::([0-9a-fA-F]{32}))?", self.shard)
+            if not match:
+                raise InvalidValue(
+                    f"shard {self.shard!r} is not understood; write it like 0/4, or 0/4:KEY with 32 hexadecimal digits",
+                    code="shard-spelling",
+                )
+            part, key = (int(match[1]), int(match[2])), bytes.fromhex(match[3]) if match[3] else None
         return {"sample": self.sample, "memory": self.memory, "shard": part, "key": key}
 
     def check(self, est: Any) -> None:
         """Refuse to continue a state that has another sample or shard than was asked for."""
         if opt.given(vars(self)):
-            kinds = est.categories
-            listed = {} if kinds is None else {"categories": kinds.labels}
-            fresh = type(est)(est.universe, **opt.given(plan_of(est) | self.arguments() | listed))
+            labels = None if est.categories is None else est.categories.labels
+            fresh = type(est)(est.universe, **opt.given(plan_of(est) | self.arguments() | {"categories": labels}))
             if fresh.bits != est.bits:
                 raise PanPrivacyError(
                     f"this state has bits {est.bits[0]}..{est.bits[-1]}, and a table of {len(fresh.bits):,} bits from "
@@ -72,23 +69,8 @@ class DensitySize(SizeOptions):
                 )
 
 
-def _parse_shard(text: str | None) -> tuple[tuple[int, int] | None, bytes | None]:
-    """Read ``0/4`` or ``0/4:`` and the 32 hexadecimal digits of a key."""
-    if text is None:
-        return None, None
-    match = re.fullmatch(r"([0-9]+)/([0-9]+)(?::([0-9a-fA-F]{32}))?", text)
-    if not match:
-        raise InvalidValue(
-            f"shard {text!r} is not understood; write it like 0/4, or 0/4:KEY with 32 hexadecimal digits",
-            code="shard-spelling",
-        )
-    return (int(match[1]), int(match[2])), bytes.fromhex(match[3]) if match[3] else None
-
-
 @option_group
 class DensityOptions(TableOptions):
-    """The options of `density`."""
-
     ESTIMATOR = "Density"
 
     rows: Annotated[DensityRows, opt.EVENTS] = DensityRows()
@@ -111,9 +93,6 @@ def density(files: opt.Paths, /, *, asked: Annotated[DensityOptions, FLAT] = Den
     asked.count(files)
 
 
-# --- distinct -------------------------------------------------------------------------------------------------------
-
-
 @option_group
 class DistinctSize(SizeOptions):
     """The size of a sketch of users who are in no list."""
@@ -129,7 +108,6 @@ class DistinctSize(SizeOptions):
     ] = None
 
     def arguments(self) -> dict[str, Any]:
-        """Arguments of a new estimator."""
         if self.key is not None and not re.fullmatch("[0-9a-fA-F]{32}", self.key):
             raise InvalidValue(
                 f"key {self.key!r} is not 32 hexadecimal digits; make one with: openssl rand -hex 16",
@@ -152,19 +130,11 @@ class DistinctSize(SizeOptions):
 
 @option_group
 class DistinctOptions(TableOptions):
-    """The options of `distinct`."""
-
     ESTIMATOR = "DistinctCount"
 
     who: Annotated[OpenUniverseOptions, opt.EVENTS] = OpenUniverseOptions()  # type: ignore[assignment]
     budget: Annotated[ReadBudgetOptions, opt.USERS] = ReadBudgetOptions()
     size: Annotated[DistinctSize, opt.USERS] = DistinctSize()
-
-    def check_options(self, files: Sequence[str], kept: "Kept | None") -> None:
-        """Ask for the column of the ids, before a state is made."""
-        super().check_options(files, kept)
-        if self.rows.column is None:
-            raise self.rows.which_column(files)
 
     def feed(self, run: "Run", source: "Events") -> None:
         """As `CountOptions.feed`, and say if the last release errs by more than was asked for."""
@@ -185,10 +155,9 @@ def distinct(files: opt.Paths, /, *, asked: Annotated[DistinctOptions, FLAT] = D
 
     FILE is one file or more, a glob in quotes, such as 'visits/*.parquet', or - for standard input.
     """
+    if asked.rows.column is None:  # before a state is made
+        raise asked.rows.which_column(files)
     asked.count(files)
-
-
-# --- counts ---------------------------------------------------------------------------------------------------------
 
 
 @option_group
@@ -199,13 +168,8 @@ class CountsSize(SizeOptions):
         int | None, option("Count up to T appearances of each user, 2 to 256; a larger T errs more. Default: 8.", "T")
     ] = None
     only: Annotated[
-        Literal["mean"] | None,
-        option("Release the mean alone, which errs less in small universes.", "mean", show_choices=False),
+        Literal["mean"] | None, option("Release the mean alone, which errs less in small universes.", "mean")
     ] = None
-
-    def arguments(self) -> dict[str, Any]:
-        """Arguments of a new estimator."""
-        return vars(self)
 
 
 @option_group
@@ -220,34 +184,15 @@ class CountsState(opt.FolderOptions):
 
 @option_group
 class CountsOptions(TableOptions):
-    """The options of `counts`."""
-
     ESTIMATOR = "Counts"
 
     size: Annotated[CountsSize, opt.USERS] = CountsSize()
     state: Annotated[CountsState, opt.OTHERS] = CountsState()
 
-    def check_options(self, files: Sequence[str], kept: "Kept | None") -> None:
-        """Refuse to save a series by the times of rows."""
-        super().check_options(files, kept)
-        if self.series.time is not None and kept is not None:
-            raise InvalidValue(
-                "a series by --time is saved at each release, and rows that are fed twice count twice: leave --state "
-                "or --time out",
-                code="time-and-state",
-            )
-
     def compared(self, est: Any) -> dict[str, tuple[Any, Any]]:
         """As `CountOptions.compared`, and how far appearances are counted."""
         only = est.only or "nothing"
         return super().compared(est) | {"up_to": (est.up_to, self.size.up_to), "only": (only, self.size.only)}
-
-    def source(self, files: Sequence[str], run: "Run", kind: Kind) -> "Events":
-        """As `CountOptions.source`; in a folder, the files may be a batch that counts once."""
-        from panprivacy.cli.run import name_batch
-
-        name_batch(run.kept, self.state.batch, files, run.output)
-        return super().source(files, run, kind)
 
 
 def counts(files: opt.Paths, /, *, asked: Annotated[CountsOptions, FLAT] = CountsOptions()) -> None:
@@ -263,46 +208,33 @@ def counts(files: opt.Paths, /, *, asked: Annotated[CountsOptions, FLAT] = Count
     fed twice count twice: a command saves all of its rows in a state file, or none if it fails. For a state folder,
     name the batch (--batch).
     """
+    if asked.series.time is not None and asked.state.state is not None:
+        raise InvalidValue(
+            "a series by --time is saved at each release, and rows that are fed twice count twice: leave --state "
+            "or --time out",
+            code="time-and-state",
+        )
     asked.count(files)
 
 
-# --- actives --------------------------------------------------------------------------------------------------------
-
-
 @option_group
-class ActivesBudget(PrivacyOptions):
+class ActivesBudget(BudgetOptions):
     """How much privacy a cycle has to spend, and how long cycles and days are."""
 
     epsilon: Annotated[
         float | None,
         option("Privacy budget of a cycle, which is as long as --span; 1 is usual, less is safer.", alias="-e"),
     ] = None
-    delta: opt.Delta = None
+    releases: Annotated[int | None, NOT_HERE] = None
     span: Annotated[str | None, option("Longest span of activity to report. Default: 28d.", "28d")] = None
     every: Annotated[str | None, option("Length of a day: 1d, 12h, 1h. Default: 1d.", "1d")] = None
-    start: Annotated[
-        str | None, option("Start of the first day, such as 2026-01-05. Default without --time: last midnight.", "TIME")
-    ] = None
-
-    def first(self, tz: str | None) -> int | None:
-        """When the first day starts, if that was said."""
-        from panprivacy.cli.calendar import parsed_moment
-
-        return None if self.start is None else parsed_moment("--start", self.start, tz)
 
 
 @option_group
-class ActivesRows(opt.FileOptions):
-    """Rows with their times."""
+class ActivesSeries(opt.SeriesOptions):
+    """The times of rows, which decide their days, and whether the last day is ended."""
 
-    time: Annotated[
-        str | None, option("Column of times, which decide a row's day; without it, a pipe goes by the clock.", "NAME")
-    ] = None
-
-
-@option_group
-class ActivesTimes(opt.TimeOptions):
-    """What becomes of rows that are late or early, and whether the last day is ended."""
+    OF_TIMES = ("late", "early", "ahead", "lateness")
 
     release: Annotated[
         bool | None,
@@ -312,60 +244,61 @@ class ActivesTimes(opt.TimeOptions):
             negative="--no-release",
         ),
     ] = None
+    release_every: Annotated[str | None, NOT_HERE] = None
+    anew: Annotated[bool, NOT_HERE] = False
+    time: Annotated[
+        str | None, option("Column of times, which decide a row's day; without it, a pipe goes by the clock.", "NAME")
+    ] = None
+    start: Annotated[
+        str | None,
+        option(
+            "Start of the first day, such as 2026-01-05. Default without --time: last midnight.",
+            "TIME",
+            group=opt.USERS.group,
+        ),
+    ] = None
+
+    def first(self, tz: str | None) -> int | None:
+        """When the first day starts, if that was said."""
+        from panprivacy.cli.calendar import parsed_start
+
+        return None if self.start is None else parsed_start(self.start, tz)
 
 
 @option_group
 class ActivesOptions(CountOptions):
-    """The options of `actives`."""
-
     ESTIMATOR = "ActiveUsers"
 
-    rows: Annotated[ActivesRows, opt.EVENTS] = ActivesRows()
     budget: Annotated[ActivesBudget, opt.USERS] = ActivesBudget()
-    series: Annotated[ActivesTimes, opt.EVENTS] = ActivesTimes()  # type: ignore[assignment]
+    series: Annotated[ActivesSeries, opt.EVENTS] = ActivesSeries()
 
-    def check_options(self, files: Sequence[str], kept: "Kept | None") -> None:
-        """Ask for the column of times, which a pipe need not have."""
-        super().check_options(files, kept)
-        if self.rows.time is None and files != [STDIN]:
-            raise InvalidValue("which column holds the times? Say --time NAME", code="which-time")
-
-    def arguments(self, files: Sequence[str]) -> dict[str, Any]:
+    def arguments(self) -> dict[str, Any]:
         """As `CountOptions.arguments`; where days go by the clock, the first one has begun."""
         from panprivacy.periods import SECOND, Periods, wall_clock
 
         budget, tz = self.budget, self.series.tz
-        start = budget.first(tz)
-        if start is None and self.rows.time is not None:
+        start = self.series.first(tz)
+        if start is None and self.series.time is not None:
             raise InvalidValue(
                 "when does the first day start? Say --start YYYY-MM-DD, the day of the first event", code="which-start"
             )
         if start is None:
             start = Periods.around(wall_clock(), "1d", tz).start
         days = {"span": budget.span, "every": budget.every, "start": start / SECOND, "tz": tz}
-        return super().arguments(files) | days | {"level": self.look.level}
+        return super().arguments() | days | {"level": self.look.level}
 
     def compared(self, est: Any) -> dict[str, tuple[Any, Any]]:
         """As `CountOptions.compared`, and the days, however they are spelled."""
         from panprivacy.periods import as_datetime, length_of, told_length
 
         budget, tz, length = self.budget, self.series.tz, est.periods.length
-        start = budget.first(tz or est.periods.zone)
+        start = self.series.first(tz or est.periods.zone)
         return super().compared(est) | {
             "span": (told_length(est.days * length), budget.span and told_length(length_of(budget.span))),
             "every": (told_length(length), budget.every and told_length(length_of(budget.every))),
             "start": (est.start, None if start is None else as_datetime(start)),
             "tz": (est.periods.zone, tz),
         }
-
-    def feed(self, run: "Run", source: "Events") -> None:
-        """Feed the events day by day."""
-        from panprivacy.cli.schedule import Days
-        from panprivacy.cli.sources import Files
-
-        self.series.check_given(self.rows.time)
-        days = Days.of(run, self.series, self.rows.time, live=not isinstance(source, Files))
-        days.feed(source, self.series.release)
 
 
 def actives(files: opt.Paths, /, *, asked: Annotated[ActivesOptions, FLAT] = ActivesOptions()) -> None:
@@ -376,10 +309,9 @@ def actives(files: opt.Paths, /, *, asked: Annotated[ActivesOptions, FLAT] = Act
     FILE is one file or more, a glob in quotes, or - for standard input. Rows of files must be in order of days, and in
     any order within a day. In a pipe the clock ends each day, unless --ahead lets rows do so.
     """
+    if asked.series.time is None and files != [STDIN]:
+        raise InvalidValue("which column holds the times? Say --time NAME", code="which-time")
     asked.count(files)
-
-
-# --- retention ------------------------------------------------------------------------------------------------------
 
 
 @option_group
@@ -405,8 +337,6 @@ class RetentionBudget(BudgetOptions):
 
 @option_group
 class RetentionSeries(opt.SeriesOptions):
-    """When answers are released."""
-
     time: Annotated[
         str | None,
         option(
@@ -420,18 +350,16 @@ class RetentionSeries(opt.SeriesOptions):
 
 @option_group
 class RetentionOptions(CountOptions):
-    """The options of `retention`."""
-
     ESTIMATOR = "Retention"
 
     rows: Annotated[RetentionRows, opt.EVENTS] = RetentionRows()
     budget: Annotated[RetentionBudget, opt.USERS] = RetentionBudget()
     series: Annotated[RetentionSeries, opt.OTHERS] = RetentionSeries()
 
-    def arguments(self, files: Sequence[str]) -> dict[str, Any]:
+    def arguments(self) -> dict[str, Any]:
         """As `CountOptions.arguments`; each part of the second period has a release."""
         releases = self.budget.releases or (len(self.rows.then) if self.rows.then else None)
-        return super().arguments(files) | {"releases": releases, "newcomers": self.budget.newcomers}
+        return super().arguments() | {"releases": releases, "newcomers": self.budget.newcomers}
 
     def compared(self, est: Any) -> dict[str, tuple[Any, Any]]:
         """As `CountOptions.compared`; one release of a state is of the cohort."""
@@ -447,20 +375,19 @@ class RetentionOptions(CountOptions):
 
     def feed(self, run: "Run", source: "Events") -> None:
         """Count the first period and the second, or as much of them as there is."""
-        from panprivacy.cli.sources import Files
-
+        by_time = self.series.time is not None
         if self.series.anew:
             raise InvalidValue(
                 "--anew: the periods of a retention belong together, so that none is counted anew; leave it out",
                 code="anew-alone",
             )
+        if self.rows.then and (by_time or self.series.release_every is not None):
+            raise InvalidValue(
+                "--then FILE is the second period: leave --time and --release-every out", code="second-period"
+            )
         if self.rows.then:
-            if self.series.time is not None or self.series.release_every is not None:
-                raise InvalidValue(
-                    "--then FILE is the second period: leave --time and --release-every out", code="second-period"
-                )
-            _feed_both(run, source, self.rows.then)
-        elif run.kept is None and isinstance(source, Files) and self.series.time is None:
+            self._feed_both(run, source, self.rows.then)
+        elif run.kept is None and not source.live and not by_time:
             raise InvalidValue(
                 "which events are the second period? Say --then FILE, or --time NAME --release-every 7d, or keep the "
                 "first in a --state FILE",
@@ -469,30 +396,30 @@ class RetentionOptions(CountOptions):
         else:
             super().feed(run, source)
 
+    @staticmethod
+    def _feed_both(run: "Run", first: "Events", then: list[str]) -> None:
+        """Count the first period and end it; then count each part of the second, and release after it."""
+        from panprivacy.cli.schedule import AtTheEnd, Files
 
-def _feed_both(run: "Run", first: "Events", then: list[str]) -> None:
-    """Count the first period and end it; then count each part of the second, and release after it."""
-    from panprivacy.cli.schedule import AtTheEnd
-    from panprivacy.cli.sources import Files
-
-    est: Any = run.est
-    if est.closed:
-        raise InvalidValue(
-            "the first period of this state is over: name the files of the second without --then", code="second-period"
-        )
-    if not isinstance(first, Files):
-        raise InvalidValue("from a pipe, a release ends the first period: leave --then out", code="second-period")
-    if run.left <= len(then):
-        raise InvalidValue(
-            f"--then is given {len(then)} times, with a release after each: say --releases {len(then)}",
-            code="which-releases",
-        )
-    schedule = AtTheEnd(run)
-    schedule.count(first)
-    run.spend()  # the cohort is shown with those who came back
-    for file in then:
-        schedule.count(replace(first, files=[file]))
-        schedule.release()
+        est: Any = run.est
+        if est.closed:
+            raise InvalidValue(
+                "the first period of this state is over: name the files of the second without --then",
+                code="second-period",
+            )
+        if not isinstance(first, Files):
+            raise InvalidValue("from a pipe, a release ends the first period: leave --then out", code="second-period")
+        if run.left <= len(then):
+            raise InvalidValue(
+                f"--then is given {len(then)} times, with a release after each: say --releases {len(then)}",
+                code="which-releases",
+            )
+        schedule = AtTheEnd(run)
+        schedule.count(first)
+        run.spend()  # the cohort is shown with those who came back
+        for file in then:
+            schedule.count(replace(first, files=[file]))
+            schedule.release()
 
 
 def retention(files: opt.Paths, /, *, asked: Annotated[RetentionOptions, FLAT] = RetentionOptions()) -> None:

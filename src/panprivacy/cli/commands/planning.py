@@ -92,8 +92,8 @@ def _ask(question: str | None, known: Known) -> dict[str, Any]:
 
 
 @option_group
-class Wish:
-    """The wishes for an estimator; `plan` finds the rest."""
+class PlanOptions:
+    """The wishes for an estimator, for groups or categories of which each keeps to the error; `plan` finds the rest."""
 
     universe: Annotated[int | None, WholeNumber, option("How many users there could be, if known (density).")] = None
     epsilon: Annotated[
@@ -110,15 +110,7 @@ class Wish:
     density: Annotated[float | None, option("Expected share of users who appear, if it is small.")] = None
     count: Annotated[float | None, option("Expected number of users who appear, without --universe.")] = None
     up_to: Annotated[int | None, option("Plan for counts instead: up to T appearances of each user.", "T")] = None
-    only: Annotated[
-        Literal["mean"] | None, option("With --up-to: release the mean alone.", "mean", show_choices=False)
-    ] = None
-
-
-@option_group
-class Divided:
-    """Groups of users or categories of events, each of which has to keep to the error."""
-
+    only: Annotated[Literal["mean"] | None, option("With --up-to: release the mean alone.", "mean")] = None
     groups: Annotated[
         str | None,
         option(
@@ -128,13 +120,56 @@ class Divided:
     ] = None
     categories: Annotated[str | None, option("Categories of events, or a file that lists them.", "A,B,C|FILE")] = None
     other: Annotated[bool, option("One more category for events of all others.")] = False
+    estimator: Annotated[
+        Literal["Retention", "ActiveUsers"] | None,
+        option("Plan for Retention or ActiveUsers instead, with a bit for every user.", "NAME"),
+    ] = None
+    span: Annotated[str, option("For ActiveUsers: longest span of activity to report.", "28d")] = "28d"
+    every: Annotated[str, option("For ActiveUsers: length of a day.", "1d")] = "1d"
 
-    def arguments(self) -> dict[str, Any]:
-        """The arguments of the planner."""
-        asked: dict[str, Any] = {} if self.groups is None else {"groups": _sizes_of(self.groups)}
-        if self.categories is not None:
-            asked["categories"] = read_categories(self.categories)
-        return asked | ({"other": True} if self.other else {})
+
+def plan(
+    *,
+    wish: Annotated[PlanOptions, OTHERS] = PlanOptions(),
+    plot: Annotated[str | None, option("Draw the error against memory or epsilon: .png, .svg or .pdf.", "FILE")] = None,
+    as_json: Annotated[bool, Parameter("--json", help="Print the plan as one line of JSON.")] = False,
+    as_csv: Annotated[bool, Parameter("--csv", help="Print the plan as a row of CSV, below a header.")] = False,
+) -> None:
+    """Say which estimator to build, how large, and how much it will err, before any data comes in.
+
+    Example: [bold]panprivacy plan --universe 1000000 --epsilon 0.4 --alpha 0.1 --beta 0.05[/bold]
+
+    Without --alpha, plan finds the error that --memory allows; without --epsilon, the least epsilon.
+    If users are not known in advance, leave out --universe and give the expected --count.
+    With --groups or --categories, each of them keeps to --alpha, and each is listed with its error.
+    """
+    from panprivacy.estimates.plots import check_picture
+    from panprivacy.planning import plan as planned
+    from panprivacy.planning.periods import plan_periods
+
+    output = Output(as_json=as_json, as_csv=as_csv)
+    check_picture(plot)
+    asked: dict[str, Any] = vars(wish) | {
+        "groups": None if wish.groups is None else _sizes_of(wish.groups),
+        "categories": None if wish.categories is None else read_categories(wish.categories),
+    }
+    periods = {name: asked.pop(name) for name in ("estimator", "span", "every")}
+    if wish.estimator is None:
+        found = planned(**asked)
+    else:
+        unused = any(asked[name] for name in ("memory", "count", "intrusions", "categories", "other"))
+        if unused or (wish.universe is None and wish.groups is None):
+            raise InvalidValue(
+                f"{wish.estimator} is planned from --universe or --groups, --epsilon or --alpha, --beta and --density",
+                code="plan-estimator",
+            )
+        same = ("universe", "epsilon", "alpha", "beta", "releases", "delta", "groups")
+        found = plan_periods(**periods, **{name: asked[name] for name in same}, share=wish.density)
+    output.answer(found.to_dict() if output.for_programs else _Told(found, command_of(found)))
+    if found.delta > TINY_DELTA:  # as in `cli.notes`, which would load kernels
+        output.note(large_delta(found.delta))
+    if plot is not None:
+        found.plot(plot)
 
 
 def _sizes_of(text: str) -> dict[str, int]:
@@ -152,68 +187,6 @@ def _sizes_of(text: str) -> dict[str, int]:
             code="plan-groups",
         )
     return {name.strip(): int(users) for name, _, users in pairs}
-
-
-@option_group
-class Periods:
-    """Estimators whose answers are about periods of time."""
-
-    estimator: Annotated[
-        Literal["Retention", "ActiveUsers"] | None,
-        option("Plan for Retention or ActiveUsers instead, with a bit for every user.", "NAME", show_choices=False),
-    ] = None
-    span: Annotated[str, option("For ActiveUsers: longest span of activity to report.", "28d")] = "28d"
-    every: Annotated[str, option("For ActiveUsers: length of a day.", "1d")] = "1d"
-
-
-def plan(
-    *,
-    wish: Annotated[Wish, OTHERS] = Wish(),
-    divided: Annotated[Divided, OTHERS] = Divided(),
-    periods: Annotated[Periods, OTHERS] = Periods(),
-    plot: Annotated[str | None, option("Draw the error against memory or epsilon: .png, .svg or .pdf.", "FILE")] = None,
-    as_json: Annotated[bool, Parameter("--json", help="Print the plan as one line of JSON.")] = False,
-    as_csv: Annotated[bool, Parameter("--csv", help="Print the plan as a row of CSV, below a header.")] = False,
-) -> None:
-    """Say which estimator to build, how large, and how much it will err, before any data comes in.
-
-    Example: [bold]panprivacy plan --universe 1000000 --epsilon 0.4 --alpha 0.1 --beta 0.05[/bold]
-
-    Without --alpha, plan finds the error that --memory allows; without --epsilon, the least epsilon.
-    If users are not known in advance, leave out --universe and give the expected --count.
-    With --groups or --categories, each of them keeps to --alpha, and each is listed with its error.
-    """
-    from panprivacy.estimates.plots import check_picture
-    from panprivacy.planning import plan as planned
-
-    output = Output(as_json=as_json, as_csv=as_csv)
-    check_picture(plot)
-    asked: Any = planned  # whose overloads are for people who write what they want
-    if periods.estimator is None:
-        found = asked(**vars(wish), **divided.arguments())
-    else:
-        found = _plan_periods(wish, periods, divided.arguments())
-    output.answer(found.to_dict() if output.for_programs else _Told(found, command_of(found)))
-    if found.delta > TINY_DELTA:  # as in `cli.notes`, which would load kernels
-        output.note(large_delta(found.delta))
-    if plot is not None:
-        found.plot(plot)
-
-
-def _plan_periods(wish: Wish, periods: Periods, divided: dict[str, Any]) -> "Plan[Any]":
-    from panprivacy.planning.periods import plan_periods
-
-    estimator = periods.estimator
-    assert estimator is not None
-    unused = wish.memory, wish.count, wish.intrusions or None
-    no_users = wish.universe is None and "groups" not in divided
-    if no_users or "categories" in divided or any(given is not None for given in unused):
-        raise InvalidValue(
-            f"{estimator} is planned from --universe or --groups, --epsilon or --alpha, --beta and --density",
-            code="plan-estimator",
-        )
-    same: Any = {name: getattr(wish, name) for name in ("universe", "epsilon", "alpha", "beta", "releases", "delta")}
-    return plan_periods(estimator, **same, **divided, share=wish.density, span=periods.span, every=periods.every)
 
 
 @dataclass(frozen=True)

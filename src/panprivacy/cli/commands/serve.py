@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from panprivacy.cli.options import option
+from panprivacy.cli.output import Output
 from panprivacy.display import counted
 from panprivacy.errors import PanPrivacyError
 from panprivacy.memory.hardening import Hardening, start_hardened
@@ -46,7 +47,7 @@ def serve(
     hardening = start_hardened()  # also to check: it looks at the last message of a source
     from panprivacy.serve.logs import compiling_told, log
 
-    with compiling_told(_note if check or file is None else log):
+    with compiling_told(Output().note if check or file is None else log):
         _serve(file, port, hardening, check=check, initialize=initialize, accept_clock=accept_clock)
 
 
@@ -76,36 +77,26 @@ def _serve(
                 print(f"{file}: {counted(len(settings.counters), 'counter')}, and nothing wrong")
             else:
                 reread = None if file is None else lambda: config.read_settings(file).at_port(port)
-                server.run(asked, hardening, _show_demo if file is None else _show_address, reread)
+                hint = "   (Ctrl-C ends it)" if file is None else ""
+                server.run(asked, hardening, lambda address: print(f"{address}{hint}", flush=True), reread)
     except InvalidSettings as error:
         for problem in error.problems:
-            _note(problem)
+            Output().note(problem)
         raise SystemExit(2) from None
-
-
-def _note(text: str) -> None:
-    print(f"panprivacy: {text}", file=sys.stderr)
 
 
 def _note_noise(settings: "Settings") -> None:
     """Say which counters will have releases that are mostly noise, or no delta: an epsilon cannot be changed later."""
     from panprivacy.cli.notes import UNUSED, expected_noise
 
+    output = Output()
     for counter in settings.counters:
         est = counter.make()
         if counter.plan.get("delta") and not est.delta:
-            _note(f"counters.{counter.name}: {UNUSED}")
+            output.note(f"counters.{counter.name}: {UNUSED}")
         noise = expected_noise(est)
         if noise is not None:
-            _note(f"counters.{counter.name}: {noise}")
-
-
-def _show_address(address: str) -> None:
-    print(address, flush=True)  # a script may wait for it
-
-
-def _show_demo(address: str) -> None:
-    _show_address(f"{address}   (Ctrl-C ends it)")
+            output.note(f"counters.{counter.name}: {noise}")
 
 
 def token() -> None:

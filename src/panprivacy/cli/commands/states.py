@@ -24,36 +24,29 @@ def show(state: StatePath, /, *, plot: Plot = None, as_json: Json = False, as_cs
     from panprivacy.state import StateFile
 
     check_picture(plot)
-    kept = KeptFolder(state) if is_folder(state) else None
-    est = StateFile(state).load() if kept is None else kept.seen()
+    est: Any
+    folder = None
+    if is_folder(state):
+        with KeptFolder(state) as kept:
+            est, folder = kept.opened(), kept.folder
+    else:
+        est = StateFile(state).load()
+    shards = {} if folder is None else {"shards": folder.shards, "shards_behind": folder.shards_behind}
     output = Output(as_json=as_json, as_csv=as_csv, quiet=True)
-    behind = 0 if kept is None else kept.folder.shards_behind
-    shards = {} if kept is None else {"shards": kept.folder.shards, "shards_behind": behind}
-    if plot is not None or as_csv:
-        last = _last_of(est, state)
-        if plot is not None:
-            last.plot(plot)
-    if not as_csv:
-        output.answer(_described(est) | shards if as_json else kept.folder if kept else est)
-    if not as_json and _makes_releases(est) and est.last is not None:
-        output.answer(est.last)
-    if behind:
-        Output().note(
-            f"{state}: a rerandomisation broke off, and {behind} of {shards['shards']} shards are as they were: "
-            f"panprivacy rerandomize {state} finishes it"
-        )
-
-
-def _last_of(est: Any, state: str) -> Any:
-    """The last release; without one there is no picture and no table."""
-    if not _makes_releases(est) or est.last is None:
+    last = None if est.TRAITS.unit == "moves" else est.last
+    if last is None and (plot is not None or as_csv):
         raise PanPrivacyError(f"{state}: no release was made yet, which --plot or --csv could show", code="no-release")
-    return est.last
-
-
-def _makes_releases(est: Any) -> bool:
-    """Whether commands can feed an estimator; the others publish moves, and are used in Python."""
-    return bool(est.TRAITS.unit != "moves")
+    if last is not None and plot is not None:
+        last.plot(plot)
+    if not as_csv:
+        output.answer(_described(est) | shards if as_json else folder or est)
+    if not as_json and last is not None:
+        output.answer(last)
+    if shards.get("shards_behind"):
+        Output().note(
+            f"{state}: a rerandomisation broke off, and {shards['shards_behind']} of {shards['shards']} shards are as "
+            f"they were: panprivacy rerandomize {state} finishes it"
+        )
 
 
 def _described(est: Any) -> dict[str, Any]:
@@ -70,7 +63,7 @@ def _described(est: Any) -> dict[str, Any]:
         "delta": budget.delta,
         "delta_spent": budget.delta_spent,
     }
-    if not _makes_releases(est):
+    if est.TRAITS.unit == "moves":
         return common | {"moves": budget.moves, "moves_left": est.moves_left}
     return common | {
         "releases": budget.releases,
@@ -91,12 +84,12 @@ def release(
 
     A release spends privacy budget, which is recorded on disk before the answer is printed.
     """
-    from panprivacy.cli.run import Run, kept_anywhere, load_estimator
+    from panprivacy.cli.run import Run, kept_in, load_estimator
     from panprivacy.cli.schedule import AtTheEnd
     from panprivacy.estimates.plots import check_picture
 
     check_picture(plot)
-    with kept_anywhere(state) as kept:
+    with kept_in(state) as kept:
         assert kept is not None
         output = Output(as_json=as_json, as_csv=as_csv)
         AtTheEnd(Run(load_estimator(kept), kept, level, output, plot)).release()
@@ -109,9 +102,9 @@ def rerandomize(state: StatePath, /) -> None:
 
     The state must have been made with --intrusions, which plans how often this can be done.
     """
-    from panprivacy.cli.run import KeptFolder, kept_anywhere, load_estimator
+    from panprivacy.cli.run import KeptFolder, kept_in, load_estimator
 
-    with kept_anywhere(state) as kept:
+    with kept_in(state) as kept:
         assert kept is not None
         est = load_estimator(kept)
         if isinstance(kept, KeptFolder):
@@ -166,31 +159,32 @@ def merge(
     """
     from panprivacy.cli.run import kept_in
     from panprivacy.estimators.merge import merge as merge_estimators
+    from panprivacy.state import StateFile
 
-    with kept_in(target) as kept, ExitStack() as locks:
-        assert kept is not None
+    with kept_in(target, folders=False) as kept, ExitStack() as locks:
+        assert isinstance(kept, StateFile)
         if kept.exists:
             raise FileExistsError(None, "there is a file already; choose another name", target)
-        files = _parts(states)
-        for file in files:
-            locks.enter_context(file.locked())
-        parts: list[Any] = [file.load() for file in files]
-        if len({getattr(part.universe, "key", None) for part in parts} - {None}) > 1:
-            raise PanPrivacyError(
-                f"{' and '.join(states)} have different keys: states of distinct can be merged if they were made with "
-                "the same --key HEX, such as openssl rand -hex 16 prints",
-                code="another-key",
-            )
-        merged = merge_estimators(parts, overlapping=overlapping)
+        files, parts = _parts(states, locks)
+        merged: Any = merge_estimators(parts, overlapping=overlapping)
+        after = f"are kept: reading them beside {target} is a second reading of their users; delete them soon"
         if keep_parts:
             merged.save(kept)
         else:
             _take_over(merged, kept, files)  # before any note: standard error may be closed
-        _note_merged(merged, target, states, keep_parts=keep_parts)
+            after = f"are overwritten and deleted: {target} has taken over"
+        output = Output()
+        output.note(f"{target}: {as_line(merged)}")
+        if getattr(merged, "population", merged.universe.size) < merged.universe.size:
+            output.note(
+                f"{target}: its {len(states)} shards hold {merged.users:,} of {merged.universe.describe()}; the others "
+                "are not counted until their shards are merged, too"
+            )
+        output.note(f"{' and '.join(states)} {after}")
 
 
-def _parts(states: list[str]) -> "list[StateFile]":
-    """The files of the parts of a merge, each of which is named once."""
+def _parts(states: list[str], locks: ExitStack) -> "tuple[list[StateFile], list[Any]]":
+    """The files of the parts of a merge, each of which is named once, and their estimators."""
     from panprivacy.cli.run import refuse_folder
     from panprivacy.state import StateFile
 
@@ -202,23 +196,16 @@ def _parts(states: list[str]) -> "list[StateFile]":
     for one, other in combinations(files, 2):
         if one.same_as(other):
             raise InvalidValue(f"{one.path} and {other.path} are one file: name each part once", code="same-part")
-    return files
-
-
-def _note_merged(merged: Any, target: str, states: list[str], *, keep_parts: bool) -> None:
-    """Say what a merge has made, what it lacks, and what became of its parts."""
-    output, named = Output(), " and ".join(states)
-    output.note(f"{target}: {as_line(merged)}")
-    if getattr(merged, "population", merged.universe.size) < merged.universe.size:
-        output.note(
-            f"{target}: its {len(states)} shards hold {merged.users:,} of {merged.universe.describe()}; the others are "
-            "not counted until their shards are merged, too"
+    for file in files:
+        locks.enter_context(file.locked())
+    parts: list[Any] = [file.load() for file in files]
+    if len({getattr(part.universe, "key", None) for part in parts} - {None}) > 1:
+        raise PanPrivacyError(
+            f"{' and '.join(states)} have different keys: states of distinct can be merged if they were made with the "
+            "same --key HEX, such as openssl rand -hex 16 prints",
+            code="another-key",
         )
-    output.note(
-        f"{named} are kept: reading them beside {target} is a second reading of their users; delete them soon"
-        if keep_parts
-        else f"{named} are overwritten and deleted: {target} has taken over"
-    )
+    return files, parts
 
 
 def _take_over(merged: Any, kept: "StateFile", files: "list[StateFile]") -> None:
@@ -260,10 +247,11 @@ def grow(
     """
     from panprivacy.cli.run import kept_in
     from panprivacy.ingest import read_ids, split_column
+    from panprivacy.state import StateFile
     from panprivacy.universe import Users
 
-    with kept_in(state) as kept:
-        assert kept is not None
+    with kept_in(state, folders=False) as kept:
+        assert isinstance(kept, StateFile)
         if universe is not None and (old is not None or new is not None):
             raise InvalidValue(
                 "--universe N is for ids 0 .. N-1, --from and --to are for lists: give one or the other",

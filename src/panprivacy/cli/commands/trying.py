@@ -5,23 +5,16 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 from importlib.util import find_spec
+from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 from cyclopts import validators
 
 from panprivacy.cli.options import OTHERS, option, option_group
 from panprivacy.errors import InvalidValue
-
-if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table
-
-    from panprivacy.estimates import Release
-    from panprivacy.experiments.claims import Claim
-    from panprivacy.experiments.reproduce import Reproduction
-
 
 _PATIENTS = 1_000_000
 _BATCH = 100_000
@@ -40,6 +33,7 @@ def demo(
     import numpy as np
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.table import Table
 
     from panprivacy.estimators.density import Density
 
@@ -51,8 +45,8 @@ def demo(
     generator = np.random.default_rng()
     seen = np.zeros(_PATIENTS, dtype=np.bool_)  # the truth, which only a demo may keep
     console.print(f"{_PATIENTS:,} patients could visit; {est.users:,} of them own one bit each.")
-    columns = (TextColumn("visits"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console) as progress:
+    bar = (TextColumn("visits"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*bar, console=console) as progress:
         task = progress.add_task("visits", total=visits)
         for start in range(0, visits, _BATCH):
             # A few patients come often and many never: a high power of a uniform number crowds at zero.
@@ -60,30 +54,21 @@ def demo(
             est.update_many(patients)
             seen[patients] = True
             progress.advance(task, len(patients))
-    release = est.release()
-    console.print(_compared(release, int(seen.sum())))
+    release, truth = est.release(), int(seen.sum())
+    table = Table("", "share who came", "patients")
+    table.add_row(
+        "private estimate ± standard error",
+        f"{release.density:.4f} ± {release.density_stderr:.4f}",
+        f"{release.count:,.0f} ± {release.count_stderr:,.0f}",
+    )
+    shares, counts = "{:.4f} to {:.4f}", "{:,.0f} to {:,.0f}".format(*release.count_interval)
+    table.add_row(f"{release.level:.0%} interval", shares.format(*release.density_interval), counts)
+    table.add_row("truth, which only the demo knows", f"{truth / _PATIENTS:.4f}", f"{truth:,}")
+    console.print(table)
     console.print(
         f"An intruder who reads the {est.memory:,} bytes of state at any one moment, and this release, learns at most "
         f"epsilon = {release.epsilon_spent:.3g} about any one patient."
     )
-
-
-def _compared(release: "Release", truth: int) -> "Table":
-    """The release beside the truth."""
-    from rich.table import Table
-
-    share, count = (release.density, release.density_stderr), (release.count, release.count_stderr)
-    table = Table("", "share who came", "patients")
-    table.add_row(
-        "private estimate ± standard error", "{:.4f} ± {:.4f}".format(*share), "{:,.0f} ± {:,.0f}".format(*count)
-    )
-    table.add_row(
-        f"{release.level:.0%} interval",
-        "{:.4f} to {:.4f}".format(*release.density_interval),
-        "{:,.0f} to {:,.0f}".format(*release.count_interval),
-    )
-    table.add_row("truth, which only the demo knows", f"{truth / _PATIENTS:.4f}", f"{truth:,}")
-    return table
 
 
 def compile() -> None:
@@ -103,27 +88,17 @@ def compile() -> None:
     print(f"compiled, or found compiled, in {time.perf_counter() - began:.1f} s")
 
 
-class Answer(NamedTuple):
-    """How many users a contestant counted, and the bytes of its state, if it shows them."""
-
-    users: float
-    state: int | None
-
-
-class Contestant(NamedTuple):
-    """An estimator or a sketch that counts the different users in a file, and whether it is private."""
+@dataclass
+class Contestant:
+    """An estimator or a sketch that counts the different users in a file: its best time, and its last answer."""
 
     name: str
     private: str
-    run: Callable[[str], Answer]
-
-
-class Result(NamedTuple):
-    """The best time of a contestant, and its last answer."""
-
-    contestant: Contestant
-    seconds: float
-    answer: Answer
+    run: Callable[[str], tuple[float, int | None]]
+    """How many users there are in a file, and the bytes of its state, if it shows them."""
+    seconds: float = inf
+    users: float = 0.0
+    state: int | None = None
 
 
 def bench(
@@ -139,24 +114,28 @@ def bench(
 
     DuckDB and DataSketches take part where they are installed: pip install '.\\[bench]'
     """
-    with tempfile.TemporaryDirectory() as folder:
-        if min(events, users, rounds) < 1:
-            raise InvalidValue("events, users and rounds are at least 1", code="bench-range")
-        file = str(Path(folder) / "events.parquet")
-        truth = _write_events(file, events, users)
-        results = _race(_contestants(users, epsilon), file, rounds)
-        _print(results, events, truth)
-
-
-def _write_events(file: str, events: int, users: int) -> int:
-    """Write a file of events, in which three fifths of the users may appear, and return how many users do."""
     import numpy as np
     import polars as pl
+    from rich.console import Console
+    from rich.progress import track
 
+    if min(events, users, rounds) < 1:
+        raise InvalidValue("events, users and rounds are at least 1", code="bench-range")
     # Simulated events need no secrecy; the estimators' own coins come from the operating system.
     ids = pl.Series("user", np.random.default_rng().integers(0, max(3 * users // 5, 1), events))
-    ids.to_frame().write_parquet(file)
-    return ids.n_unique()
+    contestants = _contestants(users, epsilon)
+    with tempfile.TemporaryDirectory() as folder:
+        file = str(Path(folder) / "events.parquet")
+        ids.to_frame().write_parquet(file)
+        for contestant in contestants[:-1]:  # compile and warm up; the last one is slow and compiles nothing
+            contestant.run(file)
+        # The rounds are interleaved, so that a slow spell of the machine hits all alike.
+        turns = [contestant for _ in range(rounds) for contestant in contestants]
+        for contestant in track(turns, description="timing", transient=True, console=Console(stderr=True)):
+            start = time.perf_counter()
+            contestant.users, contestant.state = contestant.run(file)
+            contestant.seconds = min(contestant.seconds, time.perf_counter() - start)
+    _print(contestants, events, ids.n_unique())
 
 
 def _contestants(users: int, epsilon: float) -> list[Contestant]:
@@ -176,7 +155,7 @@ def _contestants(users: int, epsilon: float) -> list[Contestant]:
     return entered
 
 
-def _fed(est: Any, file: str) -> Answer:
+def _fed(est: Any, file: str) -> tuple[float, int | None]:
     from panprivacy.ingest import Columns, Kind, read
     from panprivacy.ingest.feed import BatchFeeder
 
@@ -184,26 +163,26 @@ def _fed(est: Any, file: str) -> Answer:
     feed = BatchFeeder(est, columns)
     for batch in read([file], columns):
         feed.take(batch)
-    return Answer(est.release().count, len(est.to_bytes()))
+    return est.release().count, len(est.to_bytes())
 
 
-def _polars(file: str) -> Answer:
+def _polars(file: str) -> tuple[float, int | None]:
     import polars as pl
 
-    return Answer(pl.scan_parquet(file).select(pl.col("user").approx_n_unique()).collect().item(), None)
+    return pl.scan_parquet(file).select(pl.col("user").approx_n_unique()).collect().item(), None
 
 
-def _duckdb(file: str) -> Answer:
+def _duckdb(file: str) -> tuple[float, int | None]:
     import duckdb
     import polars as pl
 
     with duckdb.connect(config={"threads": pl.thread_pool_size()}) as database:
         row = database.execute("select approx_count_distinct(user) from read_parquet(?)", [file]).fetchone()
     assert row is not None
-    return Answer(row[0], None)
+    return row[0], None
 
 
-def _datasketches(file: str) -> Answer:
+def _datasketches(file: str) -> tuple[float, int | None]:
     import polars as pl
     from datasketches import hll_sketch
 
@@ -211,29 +190,10 @@ def _datasketches(file: str) -> Answer:
     for batch in pl.scan_parquet(file).collect_batches():
         for user in batch["user"].to_list():  # its Python interface takes one value at a time
             sketch.update(user)
-    return Answer(sketch.get_estimate(), len(sketch.serialize_compact()))
+    return sketch.get_estimate(), len(sketch.serialize_compact())
 
 
-def _race(contestants: list[Contestant], file: str, rounds: int) -> list[Result]:
-    """Time everybody; the rounds are interleaved, so that a slow spell of the machine hits all alike."""
-    from rich.console import Console
-    from rich.progress import track
-
-    for contestant in contestants[:-1]:  # compile and warm up; the last one is slow and compiles nothing
-        contestant.run(file)
-    best: dict[str, Result] = {}
-    turns = [contestant for _ in range(rounds) for contestant in contestants]
-    for contestant in track(turns, description="timing", transient=True, console=Console(stderr=True)):
-        start = time.perf_counter()
-        answer = contestant.run(file)
-        seconds = time.perf_counter() - start
-        if contestant.name in best:
-            seconds = min(seconds, best[contestant.name].seconds)
-        best[contestant.name] = Result(contestant, seconds, answer)
-    return list(best.values())
-
-
-def _print(results: list[Result], events: int, truth: int) -> None:
+def _print(contestants: list[Contestant], events: int, truth: int) -> None:
     import polars as pl
     from rich.console import Console
     from rich.table import Table
@@ -243,11 +203,10 @@ def _print(results: list[Result], events: int, truth: int) -> None:
     who = f"{counted(events, 'event')} of {counted(truth, 'user')}"
     title = f"{who}, Parquet to answer, {counted(pl.thread_pool_size(), 'thread')}"
     table = Table("", "ns an event", "state", "relative error", "private", title=title)
-    for result in results:
-        state = format_bytes(result.answer.state) if result.answer.state is not None else "not shown"
-        error = abs(result.answer.users - truth) / truth
-        nanoseconds = f"{result.seconds / events * 1e9:.1f}"
-        table.add_row(result.contestant.name, nanoseconds, state, f"{error:.2%}", result.contestant.private)
+    for each in contestants:
+        state = format_bytes(each.state) if each.state is not None else "not shown"
+        error = abs(each.users - truth) / truth
+        table.add_row(each.name, f"{each.seconds / events * 1e9:.1f}", state, f"{error:.2%}", each.private)
     Console().print(table)
 
 
@@ -287,57 +246,30 @@ def reproduce(*, asked: Annotated[ReproduceOptions, OTHERS] = ReproduceOptions()
     Takes less than ten minutes on two cores. After an interruption, the same command continues.
     The exit status is 1 if a claim of the paper about its own experiments does not hold.
     """
+    from rich import progress as bars
     from rich.console import Console
+    from rich.table import Table
 
     from panprivacy.estimates.plots import check_installed
     from panprivacy.experiments.cells import FULL, QUICK
+    from panprivacy.experiments.claims import Verdict
     from panprivacy.experiments.reproduce import Reproduction, failed
 
     console = Console()
     numbers = tuple(sorted(set(asked.figure or range(1, 11))))
     task = Reproduction(asked.out, QUICK if asked.quick else FULL, asked.seed, numbers)
     check_installed()
+    done = (bars.TextColumn("{task.description}"), bars.BarColumn(), bars.MofNCompleteColumn())
+    times = (bars.TimeElapsedColumn(), bars.TextColumn("left"), bars.TimeRemainingColumn())
     try:
-        claims = _run(task, asked.jobs or os.cpu_count() or 1, console)
+        with bars.Progress(*done, *times, console=console) as progress:
+            runs = progress.add_task("runs", total=sum(cell.runs for cell in task.cells))
+            task.compute(asked.jobs or os.cpu_count() or 1, lambda cell: progress.advance(runs, cell.runs))
+            pictures = progress.add_task("figures", total=len(task.studies))
+            claims = task.write(lambda _: progress.advance(pictures))
     except KeyboardInterrupt:
         console.print("Interrupted. Finished runs are kept: the same command continues.")
         raise
-    _show(claims, console)
-    console.print(f"Everything is in [bold]{asked.out / 'report.html'}[/bold].", soft_wrap=True)
-    if failed(claims):
-        raise SystemExit(1)
-
-
-def _run(task: "Reproduction", jobs: int, console: "Console") -> "list[Claim]":
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
-
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=console) as progress:
-        runs = progress.add_task("runs", total=sum(cell.runs for cell in task.cells))
-        task.compute(jobs, lambda cell: progress.advance(runs, cell.runs))
-        pictures = progress.add_task("figures", total=len(task.studies))
-        return task.write(lambda _: progress.advance(pictures))
-
-
-def _show(claims: "list[Claim]", console: "Console") -> None:
-    from rich.table import Table
-
-    from panprivacy.experiments.claims import Verdict
-
     colours = {Verdict.HOLDS: "green", Verdict.FAILS: "red", Verdict.OPEN: "yellow"}
     for of, count in Counter(claim.of for claim in claims).items():
         table = Table("claim", "measured", "verdict", title=of, title_justify="left", show_lines=count > 1)
@@ -345,3 +277,6 @@ def _show(claims: "list[Claim]", console: "Console") -> None:
             if claim.of is of:
                 table.add_row(claim.said, claim.measured, f"[{colours[claim.verdict]}]{claim.verdict}")
         console.print(table)
+    console.print(f"Everything is in [bold]{asked.out / 'report.html'}[/bold].", soft_wrap=True)
+    if failed(claims):
+        raise SystemExit(1)
