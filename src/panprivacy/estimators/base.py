@@ -614,4 +614,5 @@ class Estimator(Saveable, Generic[R]):
 
 def _limit_of(slots: Any) -> tuple[int, ...]:
     """What a table is told besides its size: how far counters count, if the slots have counters."""
-    return (slots.up_to,) if hasattr(slots, "up_to") else ()
+    up_to = getattr(slots, "up_to", 1)
+    return (up_to,) if up_to > 1 else ()
