@@ -530,10 +530,8 @@ class Estimator(Saveable, Generic[R]):
     @property
     def groups(self) -> tuple[Label, ...]:
         """The labels of the groups or categories, in the order in which a release has them; none without them."""
-        slots: Any = self._slots
-        divided = slots.ranges if hasattr(slots, "ranges") else getattr(slots, "groups", None)
-        divided = getattr(slots, "categories", None) if divided is None else divided
-        return () if divided is None else divided.labels
+        divided = (getattr(self._slots, name, None) for name in ("groups", "categories"))
+        return next((each.labels for each in divided if each is not None), ())
 
     @property
     def _answers(self) -> int:
