@@ -373,7 +373,7 @@ def _read(ids: Any, column: Any, groups: Any, options: Mapping[str, Any] | None)
         ids, groups = chosen_columns(ids, column, groups)
     elif column is not None:
         raise InvalidType(
-            "the second argument names a column of a file or a frame, and neither was given; for groups say "
+            f"column={shown(column)} is of a file or a frame, and neither was given; for groups say "
             "pp.Users(ids, groups=labels)",
             code="column-of-a-file",
         )
