@@ -85,7 +85,7 @@ class StateFolder(ownership.Locked):
         coins: Coins | None = None,
         storage_options: Mapping[str, Any] | None = None,
     ) -> None:
-        self.url = str(url)
+        self.url: str = str(url)
         self._store, self._storage_options = store_at(url, storage_options), storage_options
         self._coins, self._given = coins or coin_sources.system, universe
         self._place = self.url if "://" in self.url else str(Path(url).absolute())  # it may be unpickled elsewhere

@@ -372,9 +372,8 @@ def _read(ids: Any, column: Any, groups: Any, options: Mapping[str, Any] | None)
             return chosen_columns(ids, column)[0], groups
         ids, groups = chosen_columns(ids, column, groups)
     elif column is not None:
-        said = f"column={column!r}" if isinstance(column, str) else "the second argument"
         raise InvalidType(
-            f"{said} names a column of a file or a frame, and neither was given; for groups say "
+            f"column={shown(column)} is of a file or a frame, and neither was given; for groups say "
             "pp.Users(ids, groups=labels)",
             code="column-of-a-file",
         )
