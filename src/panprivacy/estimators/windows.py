@@ -414,7 +414,7 @@ class Windows(TimedUpdates[Window[R]], Tabular, Generic[R]):
 
         The state may be read once in every window; `readings` limits the number of windows in which it is read.
         """
-        return composition.loss(self._open.split, windows, readings)
+        return composition.loss(self._open._ledger.split, windows, readings)
 
     def delta(self, windows: int = 1, *, readings: int | None = None) -> float:
         """The probability, at most, that such a user loses more than `loss`: the delta of each window that is read.
@@ -424,12 +424,12 @@ class Windows(TimedUpdates[Window[R]], Tabular, Generic[R]):
         >>> days.delta(), round(days.delta(windows=7), 12), days.delta(windows=7, readings=1)
         (1e-09, 7e-09, 1e-09)
         """
-        return composition.delta(self._open.split, windows, readings)
+        return composition.delta(self._open._ledger.split, windows, readings)
 
     @property
     def unread_loss(self) -> float:
         """The loss of a window by its releases alone, without a reading."""
-        return composition.unread_loss(self._open.split)
+        return composition.unread_loss(self._open._ledger.split)
 
     __copy__: Callable[[Any], NoReturn] = ownership.refuse_copy
 
@@ -461,7 +461,8 @@ class Windows(TimedUpdates[Window[R]], Tabular, Generic[R]):
         """Close all windows before this one; whatever fails, no window is half closed."""
         while self._now < window:
             following = self._make()  # first: if it fails, the window that is over stays open
-            if self._open.split != following.split:  # `loss` states what several windows of one plan lose
+            # `loss` states what several windows of one plan lose.
+            if self._open._ledger.split != following._ledger.split:
                 raise NotPrivate(
                     "the estimator of the next window has another budget or another number of users than the open one, "
                     "so that the loss of several windows would be stated wrongly; begin new Windows with it",
