@@ -299,25 +299,18 @@ class ErrorModel(SampleDesign):
 
         with b the share `touched` of the m users, and V the variance of the noise of a release.
         """
-        bits = 2 * touched * self.users * self._coin / self.whole**2
-        sampling = self.sample_variance(share) / self.users**2
-        return ErrorVariance(bits + sampling, 2 * self._added, self.noise)
+        bits, noise = self._of_difference(touched)
+        return ErrorVariance(2 * bits + self.sample_variance(share) / self.users**2, 2 * noise, self.noise)
 
     def difference_covariance(self, touched: float, share: float, before: float) -> "ErrorVariance":
         """With the estimate of the share before, of which the share that changed is a part."""
-        bits = touched * self.users * self._coin / self.whole**2
-        sampling = share * (1 - before) * self.unsampled / self.users
-        return ErrorVariance(bits + sampling, self._added, self.noise)
+        bits, noise = self._of_difference(touched)
+        return ErrorVariance(bits + share * (1 - before) * self.unsampled / self.users, noise, self.noise)
 
-    @property
-    def _added(self) -> float:
-        """The variance of the noise of one release."""
-        return float(self.times * self.noise.variance / self.whole**2)
-
-    @property
-    def _coin(self) -> float:
-        """The variance of one bit, by whichever coin it was drawn: p1 = 1 - p0."""
-        return float(self.pair.p1 * self.pair.p0)
+    def _of_difference(self, touched: float) -> tuple[float, float]:
+        """``b m p1 p0`` and V, as squares of a share. By whichever coin a bit was drawn, its variance is p1 p0."""
+        coin = float(self.pair.p1 * self.pair.p0)
+        return touched * self.users * coin / self.whole**2, self.times * self.noise.variance / self.whole**2
 
     def stderr(self, density: Any) -> Any:
         """Standard error of the estimate, for a true density."""

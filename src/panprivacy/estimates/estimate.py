@@ -1,6 +1,6 @@
 """An estimate: a number with its standard error, its confidence interval, its raw value and its unit."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from math import inf, isfinite, nan
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, NoReturn, TypeAlias, TypeVar, cast, overload
 
@@ -158,29 +158,29 @@ def read_estimates(found: Mapping[str, Any], bounds: str) -> dict[str, "Estimate
     >>> read_estimates({"count": 7.0, "count_stderr": 2.0, "count_interval": [3.0, None], "level": 0.95}, "interval")
     {'count': Estimate(value=7.0, stderr=2.0, interval=(3.0, inf), raw=None, unit='users')}
     """
-    names = [name for name in found if found.get(f"{name}_{bounds}") is not None]
-    return {name: _read(name, found, found[f"{name}_{bounds}"]) for name in names}
+    read: dict[str, Estimate | Series] = {}
+    for name in [name for name in found if found.get(f"{name}_{bounds}") is not None]:
+        unit: Unit = "users" if name.endswith(("count", "counts")) else "appearances" if name == "mean" else "share"
+        value, stderr, raw = found[name], found.get(f"{name}_stderr"), found.get(f"raw_{name}")
+        ends = found[f"{name}_{bounds}"]
+        if isinstance(value, list | tuple):
+            raws = None if raw is None else _numbers(raw)
+            first = 0 if name == "exactly" else 1
+            intervals = tuple(_interval(each) for each in ends)
+            read[name] = Series(_numbers(value), _numbers(stderr or ()), intervals, raws, unit, first)
+        else:
+            error = nan if value is None else stderr
+            read[name] = Estimate(nan if value is None else value, error, _interval(ends), raw, unit)
+    return read
 
 
-def _read(name: str, found: Mapping[str, Any], bounds: Any) -> "Estimate | Series":
-    unit: Unit = "users" if name.endswith(("count", "counts")) else "appearances" if name == "mean" else "share"
-    value, stderr, raw = found[name], found.get(f"{name}_stderr"), found.get(f"raw_{name}")
-    if isinstance(value, list | tuple):
-        raws = None if raw is None else tuple(map(_number, raw))
-        ends = tuple(map(_ends, bounds))
-        first = 0 if name == "exactly" else 1
-        return Series(tuple(map(_number, value)), tuple(map(_number, stderr or ())), ends, raws, unit, first)
-    error = nan if value is None else stderr
-    return Estimate(_number(value), error, _ends(bounds), raw, unit)
+def _numbers(values: Iterable[float | None]) -> tuple[float, ...]:
+    return tuple(nan if value is None else value for value in values)
 
 
-def _number(value: float | None) -> float:
-    return nan if value is None else value
-
-
-def _ends(bounds: Any) -> Interval:
-    low, high = bounds
-    return _number(low), inf if high is None else high
+def _interval(ends: Any) -> Interval:
+    low, high = ends
+    return nan if low is None else low, inf if high is None else high
 
 
 def column_lists(name: str, estimates: list[Estimate]) -> dict[str, list[Any]]:

@@ -353,7 +353,12 @@ def draw_groups(
     release: "AnyRelease", column: str | None = None, path: str | Path | None = None, ax: "Axes | None" = None
 ) -> "Axes":
     """Draw a bar for each group, in order, and its interval; the total, if there is one, is a line across."""
-    rows = release.checked_groups()
+    rows = release.groups
+    if not rows:
+        raise PanPrivacyError(
+            "this release has no groups: pp.Users(ids, groups=...) and categories=[...] make releases that have them",
+            code="no-groups",
+        )
     if not release.by_category:  # categories are in the order in which they were given
         rows = tuple(sorted(rows, key=lambda row: natural(row.group)))
     column = column or ("category" if release.by_category else "group")
@@ -364,29 +369,18 @@ def draw_groups(
     each = 0.42 if any("\n" in name for name in names) else 0.32
     with canvas(path, ax, (8, 1.6 + each * len(shown))) as made:
         panel = made.panel
-        bars = panel.barh(at, [main.value for main in mains], height=0.62, color=scale.colour)
-        for bar, row in zip(bars, shown, strict=True):
-            bar.set_alpha(0.25 if row.mostly_noise else 0.75)
         total = () if release.by_category or main_unit == "users" else (release.main,)  # numbers of users add up
         largest = largest_of([*mains, *total]) or 1.0
-        for place, main in enumerate(mains):
-            if not isfinite(main.value):
-                panel.text(0, place, f"  {NOT_ENOUGH}", va="center", fontsize=9, color=GREY)
-                continue
-            ends = [main.interval[0], min(main.interval[1], 2 * largest)]
-            panel.plot(ends, [place, place], color=BLACK, linewidth=1.4, solid_capstyle="butt")
-        panel.plot([main.value for main in mains], at, "o", color=BLACK, markersize=4, zorder=5)
+        _draw_bars(panel, shown, scale, largest, (0.62, 1.4, 4))
         for line in total:
             panel.axvline(line.value, color=GREY, linestyle="--", linewidth=1.2, label="all users")
             panel.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), borderpad=0)
         panel.set_yticks(at, names)
         panel.set_ylim(len(shown) - 0.4, -0.6)
-        panel.grid(axis="y", visible=False)
         panel.set_xlim(0, limit(1.05 * largest, scale.most))
         unit = scale.unit.replace("\n", " ")
         panel.set_xlabel(unit if release.by_category else unit.replace("of the users", "of the users in each group"))
         panel.set_ylabel(column)
-        panel.xaxis.set_major_formatter(lambda value, _: scale.number(value))
         panel.set_title(f"{scale.title}, by {column}, with {100 * level:g} % intervals")
         whole(panel)
         more = f"{len(rows) - MOST_BARS:,} more groups are not shown" if len(rows) > MOST_BARS else ""
@@ -394,6 +388,24 @@ def draw_groups(
         noisy = f"pale bars are {NOISY}" if pale else ""
         made.note("; ".join(each for each in (more, noisy) if each), spent(release))
     return panel
+
+
+def _draw_bars(
+    panel: "Axes", rows: "Sequence[AnyRelease]", scale: _Scale, largest: float, sizes: tuple[float, float, int]
+) -> None:
+    """Draw a bar for each release, pale if it is mostly noise, and its interval; in sizes of bars, lines and points."""
+    mains, at, (height, width, point) = [row.main for row in rows], range(len(rows)), sizes
+    bars = panel.barh(at, [main.value for main in mains], height=height, color=scale.colour)
+    for place, (bar, row, main) in enumerate(zip(bars, rows, mains, strict=True)):
+        bar.set_alpha(0.25 if row.mostly_noise else 0.75)
+        if not isfinite(main.value):
+            panel.text(0, place, f"  {NOT_ENOUGH}", va="center", fontsize=9, color=GREY)
+            continue
+        ends = [main.interval[0], min(main.interval[1], 2 * largest)]
+        panel.plot(ends, [place, place], color=BLACK, linewidth=width, solid_capstyle="butt")
+    panel.plot([main.value for main in mains], at, "o", color=BLACK, markersize=point, zorder=5)
+    panel.grid(axis="y", visible=False)
+    panel.xaxis.set_major_formatter(lambda value, _: scale.number(value))
 
 
 def natural(label: Any) -> list[tuple[int, int, str]]:
@@ -412,24 +424,14 @@ def draw_single(release: "AnyRelease", path: str | Path | None = None, ax: "Axes
     with canvas(path, ax, (8, 2.4)) as made:
         panel = made.panel
         largest = largest_of([main]) or 1.0
-        panel.barh([0], [main.value], height=0.5, color=scale.colour, alpha=0.25 if release.mostly_noise else 0.75)
-        panel.plot(
-            [main.interval[0], min(main.interval[1], 2 * largest)],
-            [0, 0],
-            color=BLACK,
-            linewidth=1.6,
-            solid_capstyle="butt",
-        )
-        panel.plot([main.value], [0], "o", color=BLACK, markersize=6, zorder=5)
+        _draw_bars(panel, [release], scale, largest, (0.5, 1.6, 6))
         panel.set_yticks([])
         panel.set_ylim(-0.6, 0.6)
         panel.set_xlim(0, limit(1.15 * largest, scale.most))
         panel.set_xlabel(unit_of(scale, release.universe))
-        panel.xaxis.set_major_formatter(lambda value, _: scale.number(value))
         value, low, high = (scale.number(float(f"{each:.4g}")) for each in (main.value, *main.interval))
         told = "mostly noise" if release.mostly_noise else f"{value}{scale.after}"
         panel.set_title(f"{scale.title}: {told}, {100 * release.level:g} % interval {low} to {high}")
-        panel.grid(axis="y", visible=False)
         whole(panel)
         made.note(NOISY if release.mostly_noise else "", spent(release))
     return panel

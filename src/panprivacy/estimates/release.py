@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from panprivacy.display import Card, Rows, Tabular, finite, grid_of, group_column, html_of, plain_labels, warning_of
-from panprivacy.errors import InvalidValue, NoEstimate, PanPrivacyError
+from panprivacy.errors import InvalidValue, NoEstimate
 from panprivacy.estimates.errors import interval_within
 from panprivacy.estimates.estimate import (
     GUESS,
@@ -225,16 +225,6 @@ class AnyRelease(Tabular):
         from panprivacy.estimates.plots import draw_single
 
         return draw_single(self, path, ax)
-
-    def checked_groups(self) -> tuple[Self, ...]:
-        """The groups; an error if there are none."""
-        if not self.groups:
-            raise PanPrivacyError(
-                "this release has no groups: pp.Users(ids, groups=...) and categories=[...] make releases that have "
-                "them",
-                code="no-groups",
-            )
-        return self.groups
 
     # --- as text ------------------------------------------------------------------------------------------------
 

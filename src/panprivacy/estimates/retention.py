@@ -136,11 +136,6 @@ class RetentionRelease(AnyRelease):
         """The name of the share by which groups are compared."""
         return self.asked
 
-    @property
-    def main(self) -> Estimate:
-        """The share by which groups are compared."""
-        return self.singles()[self.asked]
-
     def _more_cells(self) -> dict[str, str]:
         found = self.singles()
         return {name: found[name].short for name in ("cohort", "rate")} | {"of": f"{self.universe:,}"}

@@ -9,8 +9,7 @@ from panprivacy.estimates.errors import ErrorModel, ErrorVariance
 from panprivacy.estimates.retention import MAIN_SHARE
 from panprivacy.periods import days_of
 from panprivacy.planning.result import Part, Plan, planned_parts
-from panprivacy.planning.search import as_fraction
-from panprivacy.planning.wishes import ShareWish
+from panprivacy.planning.search import ShareWish, as_fraction
 from panprivacy.privacy.budget import Split
 from panprivacy.universe import Universe
 
@@ -62,27 +61,16 @@ def plan_periods(
     >>> back.epsilon, back.code
     (0.7938, 'pp.Retention(200000, epsilon=0.7938)')
     """
-    if estimator not in ("Retention", "ActiveUsers"):
-        raise InvalidValue(
-            f"plans about periods are for Retention and ActiveUsers, not for {shown(estimator)}", code="plan-estimator"
-        )
-    if not 0 < touched <= 1:
-        raise InvalidValue(
-            f"touched is a share of the users, above 0 and at most 1, got {touched}", code="touched-range"
-        )
+    _check(estimator, touched, epsilon, alpha)
     users, parts = planned_parts(universe, groups)
     if users is None:
         raise InvalidValue(f"a plan of {estimator} needs a universe: the number of users", code="plan-universe")
     back = estimator == "Retention"
     looks = check_whole(releases, "releases") + 1 if back else days_of(span, every)[1]
     at = (0.25 if back else 0.5) if share is None else share
-    if epsilon is None and alpha is None:
-        raise InvalidValue("give epsilon, or alpha, to be told the smallest epsilon", code="plan-epsilon")
     for name, value in (("alpha", alpha), ("beta", beta), ("share", at)):
         if value is not None:
             as_fraction(name, value)
-    if epsilon is not None:
-        check_epsilon(epsilon)
     said = {"of": "returned", "touched": touched} if back else {"of": "active", "span": span, "every": every}
     return ShareWish(
         estimator=estimator,
@@ -97,6 +85,21 @@ def plan_periods(
         answers=1 if back else looks,
         more={"share": at, **said},
     ).best()
+
+
+def _check(estimator: str, touched: float, epsilon: float | None, alpha: float | None) -> None:
+    if estimator not in ("Retention", "ActiveUsers"):
+        raise InvalidValue(
+            f"plans about periods are for Retention and ActiveUsers, not for {shown(estimator)}", code="plan-estimator"
+        )
+    if not 0 < touched <= 1:
+        raise InvalidValue(
+            f"touched is a share of the users, above 0 and at most 1, got {touched}", code="touched-range"
+        )
+    if epsilon is None and alpha is None:
+        raise InvalidValue("give epsilon, or alpha, to be told the smallest epsilon", code="plan-epsilon")
+    if epsilon is not None:
+        check_epsilon(epsilon)
 
 
 def _law_of_return(share: float, touched: float, split: Split, part: Part) -> ErrorVariance:

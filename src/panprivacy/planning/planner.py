@@ -25,7 +25,9 @@ from panprivacy.planning.law import worst_case
 from panprivacy.planning.result import DensityPlan, Part, Plan, planned_parts, table_bytes
 from panprivacy.planning.search import (
     LARGEST_EPSILON,
+    ShareWish,
     Terms,
+    Wish,
     alpha_of,
     as_fraction,
     owners,
@@ -34,7 +36,6 @@ from panprivacy.planning.search import (
     smallest_epsilon,
     smallest_size,
 )
-from panprivacy.planning.wishes import ShareWish, Wish
 from panprivacy.privacy.budget import Split, and_delta
 from panprivacy.table.counters import check_frequency
 from panprivacy.universe import Universe
@@ -358,20 +359,10 @@ def plan(
     bits = None if memory is None else 8 * parse_bytes(memory)
     users, parts = planned_parts(universe, groups, categories, other, bits)
     if up_to is not None:
-        for name, value in (
-            ("memory", memory),
-            ("intrusions", intrusions or None),
-            ("density", density),
-            ("count", count),
-        ):
-            if value is not None:
-                raise InvalidValue(
-                    f"a plan of Counts knows no {name}: every user has a counter, which may be read once",
-                    code=f"plan-{name}",
-                )
-        looks = check_whole(releases, "releases")
+        unknown = {"memory": memory, "intrusions": intrusions or None, "density": density, "count": count}
         asked: Any = {"epsilon": epsilon, "alpha": alpha, "beta": beta, "delta": delta, "parts": parts}
-        return _counts_wish(users, check_whole(up_to, "up_to"), only, releases=looks, **asked).best()
+        asked["releases"] = check_whole(releases, "releases")
+        return _counts_wish(users, check_whole(up_to, "up_to"), only, unknown, **asked).best()
     if only is not None:
         raise InvalidValue('only="mean" is for plans of Counts: say up_to=T, too', code="plan-only")
     wish = DensityWish(
@@ -438,8 +429,16 @@ def _check(wish: DensityWish) -> None:
             raise InvalidValue(message, code=code)
 
 
-def _counts_wish(users: Universe | None, up_to: int, only: Literal["mean"] | None, **asked: Any) -> ShareWish:
+def _counts_wish(
+    users: Universe | None, up_to: int, only: Literal["mean"] | None, unknown: dict[str, Any], **asked: Any
+) -> ShareWish:
     """The wishes for a `Counts`, checked; the error of the mean is in units of `up_to`."""
+    for name, value in unknown.items():
+        if value is not None:
+            raise InvalidValue(
+                f"a plan of Counts knows no {name}: every user has a counter, which may be read once",
+                code=f"plan-{name}",
+            )
     check_frequency(up_to, only)
     epsilon, alpha = asked["epsilon"], asked["alpha"]
     if epsilon is None and alpha is None:
