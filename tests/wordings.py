@@ -97,8 +97,7 @@ def _in(tree: ast.AST, named: dict[str, ast.expr]) -> Iterator[Wording]:
             codes = [keyword.value for keyword in node.keywords if keyword.arg == "code"]
             if codes and isinstance(codes[0], ast.Constant) and isinstance(codes[0].value, str):
                 error = ast.unparse(node.func).rpartition(".")[2]
-                said = node.args[{"BadInput": 1, "bad_row": 2}.get(error, 0)]  # behind the file, or a batch and a row
-                error = "BadInput" if error == "bad_row" else error
+                said = node.args[1] if error == "BadInput" else node.args[0]  # the first argument is the file
                 just_above = {name: text for line, name, text in _assigned(tree) if 0 < node.lineno - line < _NEAR}
                 yield Wording(codes[0].value, error, _sentence(said, named | just_above))
 

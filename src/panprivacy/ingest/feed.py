@@ -171,7 +171,7 @@ class BatchFeeder:
 
             row = rows.select(pl.any_horizontal(pl.col(needed).is_null()).arg_true()).to_series()[0]
             what = "id" if any(rows[name][row] is None for name in self._columns.ids) else "category"
-            raise bad_row(batch, row, f"the {what} is missing", Hint("skip-missing"), code="missing-value")
+            raise bad_row(batch, row, f"the {what} is missing", "missing-value", Hint("skip-missing"))
         return rows.drop_nulls(needed)
 
     def _listed(self, rows: "pl.DataFrame") -> "pl.DataFrame":
@@ -222,7 +222,7 @@ class BatchFeeder:
             numbered = batch.rows.with_row_index(_ROW).drop_nulls(self._columns.needed)
             wrong = numbered.filter(insert.is_null()).row(0, named=True)
             cause = f"action {wrong[action]!r} is neither insert nor delete"
-            raise bad_row(batch, wrong[_ROW], cause, code="unknown-action")
+            raise bad_row(batch, wrong[_ROW], cause, "unknown-action")
         return insert
 
     def _meanings(self, rows: "pl.DataFrame") -> "pl.Series":
@@ -263,21 +263,22 @@ class BatchFeeder:
                 self._est.categories.codes(self._categories(found), Scratch())
             except (OutsideUniverse, TypeError) as error:
                 cause = str(error).removesuffix("; nothing was changed").removesuffix(GATHERED)
-            return bad_row(batch, found[_ROW].item(), cause, Hint("other"), code="unknown-category")
+            return bad_row(batch, found[_ROW].item(), cause, "unknown-category", Hint("other"))
         found = rows.filter(np.logical_not(inside, out=inside))[0]
         row, user = found[_ROW].item(), tuple(found[name].item() for name in self._columns.ids)
         if user == self._columns.ids:
-            return bad_row(batch, row, REPEATS_HEADER, code="outside-universe")
+            return bad_row(batch, row, REPEATS_HEADER, "outside-universe")
         listed, skip = listed_in(self._est.universe), Hint("skip-outside")
         spelled = listed.respelled(user[0]) if listed is not None and len(user) == 1 else None
         if spelled is not None:
             cause = f"user {user[0]!r} is outside the listed users, where it is spelled {spelled.listed!r}"
-            return bad_row(batch, row, cause, Hint("normalize", spelled.how), skip, code="outside-universe")
+            hints = (Hint("normalize", spelled.how), skip)
+            return BadInput(batch.file, cause, batch.before + row + 1, code="outside-universe", hints=hints)
         try:
             self._est.universe.index(user[0] if len(user) == 1 else user)
         except OutsideUniverse as error:
             cause = str(error).removesuffix("; nothing was changed")
-        return bad_row(batch, row, cause, skip, code="outside-universe")
+        return bad_row(batch, row, cause, "outside-universe", skip)
 
 
 _ROW, _INSERTED = "\0row", "\0insert"  # names that no column of a file has
@@ -307,7 +308,7 @@ def moments_of_rows(
         row = int(moments.is_null().arg_max() or 0)
         found = times.to_physical()[row]
         cause = REPEATS_HEADER if found == column else f"{column} {found!r} is not a time; {WRITTEN}"
-        raise bad_row(batch, row, cause, code="untimely")
+        raise BadInput(batch.file, cause, batch.before + row + 1, code="untimely")
     return scratch.own(moments.to_numpy().copy())  # what Polars has may be a page of the file itself
 
 
@@ -316,6 +317,6 @@ def chosen_rows(batch: Batch, rows: NDArray[np.bool_] | None, scratch: Scratch) 
     return batch if rows is None else replace(batch, rows=batch.rows[scratch.own(np.flatnonzero(rows))])
 
 
-def bad_row(batch: Batch, row: int, cause: str, *hints: Hint, code: str = "untimely") -> BadInput:
+def bad_row(batch: Batch, row: int, cause: str, code: str = "untimely", *hints: Hint) -> BadInput:
     """What to say of a row of a batch; without a code, its time is wrong."""
     return BadInput(batch.file, cause, batch.before + row + 1, code=code, hints=hints)
