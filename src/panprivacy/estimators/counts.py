@@ -244,7 +244,7 @@ class Counts(UniverseEstimator[FrequencyRelease]):
         return super()._parameters() + bytes([self.up_to - 1])
 
     def _from_parameters(self, parameters: bytes, universe: Any) -> tuple[Universe, CountedSlots]:
-        up_to = parameters[-1] + 1
+        up_to = int.from_bytes(parameters[-1:]) + 1
         if up_to < LEAST_UP_TO:
             raise InvalidValue(f"counters up to {up_to} are not possible", code="up-to-range")
         known, slots = super()._from_parameters(parameters[:-1], universe)
