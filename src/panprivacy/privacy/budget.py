@@ -176,6 +176,7 @@ class Split(Law):
         """The loss if the times of releases, or the user's own events, depend on what was released; rounded up."""
         return exact.round_up(self._with_readings(releases, redraws, self.gaussian_loss(releases, redraws)))
 
+    @lru_cache(maxsize=64)  # noqa: B019 - splits are values, and few: what is planned is asked for at every release
     def _with_readings(self, releases: int, redraws: int, beside: float) -> Decimal:
         """The readings and the releases with Laplace noise, and what Gaussian noise loses beside them."""
         each = self.noise.epsilon if isinstance(self.noise, Laplace) else Fraction(0)
