@@ -523,6 +523,8 @@ class Periods:
 
     def number(self, moment: int) -> int:
         """The period that a moment is in; before the start, a negative number."""
+        if self._even:
+            return (moment - self.start) // self.length
         with Scratch() as scratch:
             numbers = scratch.own(np.array([moment]))
             self._number_all(numbers, scratch)

@@ -204,7 +204,10 @@ class TimedUpdates(ownership.Locked, ABC, Generic[E]):
         if time is None:
             return True
         with Scratch() as scratch:
-            period = self._cut(scratch.own(moments_of([time], self._periods.zone)), policy, scratch).last
+            moments = scratch.own(moments_of([time], self._periods.zone))
+            if self._periods.number(moments.item()) == self._open_period:  # nearly always
+                return True
+            period = self._cut(moments, policy, scratch).last
         if period is None:
             return False
         if period > self._open_period:
