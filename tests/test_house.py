@@ -25,7 +25,7 @@ These have no code: a caller inside the package has broken a rule (a threshold, 
 it audits (with a code, a crossing would take that for a refusal of the estimator), a folder is missing (Python's own
 error), or the words themselves are what is tested (periods as people write them, names of columns that are not shown).
 """
-FILES, LINES = 205, 51_100
+FILES, LINES = 204, 51_100
 """Files and lines of the package, at most."""
 
 
