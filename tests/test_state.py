@@ -2,6 +2,7 @@
 
 import pickle
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import panprivacy as pp
+from panprivacy.state import seal, unseal
 from panprivacy.testing import SeededCoins, refused, table_of
 
 PINNED = Path(__file__).parent / "data" / "density-v1.bin"
@@ -71,6 +73,15 @@ def test_truncated_bytes_are_corrupt_at_every_length() -> None:
             pp.load(blob[:length])
     with pytest.raises(pp.CorruptState):
         pp.load(blob + b"\0")
+
+
+@pytest.mark.parametrize("kind", [pp.Density, pp.Counts, pp.Retention])
+def test_missing_parameters_are_corrupt_whatever_the_checksum(kind: Any) -> None:
+    blob = kind(100, 1.0).to_bytes()
+    whole = bytes(unseal(blob).parameters)
+    for length in range(len(whole)):
+        with pytest.raises(pp.CorruptState):
+            pp.load(seal(unseal(blob)._replace(parameters=whole[:length])))
 
 
 @pytest.mark.slow
