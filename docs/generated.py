@@ -247,7 +247,7 @@ def _sized(found: re.Match[str]) -> str:
 
 INNER = re.compile(
     "agree_with|asked|bind_to|check_.*|cells|columns|declare_ids|emptied|empty_shard|each_share|end|header|held"
-    "|from_sealed|from_state_with_table|interval_name|lines|main|main_name|needs_names|of_one_user|of_shares?|receive"
+    "|from_sealed|from_state_with_table|interval_name|lines|main|main_name|needs_names|of_shares?|receive"
     "|redraw_slots|sealed_state|shards_behind|singles|with_traceback|add_note"
     "|as_column|describe|grown|index|indices|inside|listed|lookalike|places|respelled|spellings|unchecked"
     "|keeps|leave_to|mend|same_as|stay|read|write|why_missing|divided"

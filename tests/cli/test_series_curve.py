@@ -158,6 +158,6 @@ def test_an_interval_without_end_is_drawn_to_the_edge(tmp_path: Path) -> None:
         published.Dated(published.UNTIL, moment * DAY, altered(release, count={"interval": (0.0, inf)}))
         for moment, release in ((1, first), (2, second))
     ]
-    draw_rows(shown, {None: pp.monotone([first, second])}, str(tmp_path / "series.png"), est, published.Audited(est))
+    draw_rows(shown, {None: pp.monotone([first, second])}, str(tmp_path / "series.png"), est)
 
     assert (tmp_path / "series.png").stat().st_size > 1000

@@ -192,7 +192,7 @@ def test_wild_counts_do_not_rule_the_picture(tmp_path: Path, monkeypatch: pytest
         for number, each in enumerate(counts, 1)
     ]
     rows = [published.Dated(published.UNTIL, number * DAY, each, over=True) for number, each in enumerate(made, 1)]
-    draw_rows(rows, {None: pp.monotone(made)}, str(tmp_path / "a.svg"), est, published.Audited(est))
+    draw_rows(rows, {None: pp.monotone(made)}, str(tmp_path / "a.svg"), est)
     assert tops[-1] < 10_000
     assert "above the picture: 1 release, and the ends of 1 interval" in (tmp_path / "a.svg").read_text()
 

@@ -1,8 +1,7 @@
-"""What a series has released: its rows, the curve through them that never falls, and what it has cost by an audit."""
+"""What a series has released: its rows, and the curve through them that never falls."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from panprivacy.cli.notes import note_noise
@@ -21,8 +20,6 @@ from panprivacy.privacy.budget import and_delta
 
 if TYPE_CHECKING:
     from rich.table import Table
-
-_MOST_ENUMERATED = 10  # releases; the outcomes to compare double with each
 
 _OPEN = " (open)"  # of a period that is not over
 _NAMED = ("daily", "weekly", "monthly")
@@ -148,41 +145,6 @@ class Curve(dict[str, Any]):
         return table
 
 
-class Audited(dict[str, Any]):
-    """How much epsilon any one user can have lost so far, and whether the auditor agrees: as JSON, and as a line.
-
-    The exact auditor runs the bit of one user under the plan of this estimator, through every outcome of its coins. A
-    user touches no other bit, so what the auditor finds for one user holds for each of many.
-    """
-
-    def __init__(self, est: Estimator[Any]) -> None:
-        budget, split = est.budget, est.split
-        super().__init__(epsilon=budget.epsilon, epsilon_spent=budget.spent, epsilon_total=budget.total)
-        self.update(delta=budget.delta, delta_spent=budget.delta_spent)
-        self.made = f"{budget.releases_made} of {budget.releases} releases"
-        self["exact_total"] = None
-        of_bits = est.REPEATABLE  # a user of `Counts` has more than one bit
-        if of_bits and split.releases <= _MOST_ENUMERATED and not split.intrusions and not split.delta:
-            from panprivacy import audit
-            from panprivacy.estimators.density import Density
-
-            one_user = partial(Density.of_one_user, split)
-            self["exact_total"] = audit.exact(one_user, users=1, length=2, releases=split.releases).worst_loss
-        self["holds"] = budget.total <= budget.epsilon and (self["exact_total"] or 0.0) <= budget.total * (1 + 1e-12)
-
-    def __str__(self) -> str:
-        found = self["exact_total"]
-        by = "by the exact formula" if found is None else f"by enumeration {found:.6f} in all"
-        by = "by a proven bound" if self["delta"] else by
-        verdict = "holds" if self["holds"] else "DOES NOT HOLD"
-        return (
-            f"audit: {self.made}, one reading of the state: no user has lost more than {self['epsilon_spent']:.6f} "
-            f"of epsilon {self['epsilon']:g}{and_delta(self['delta'])} ({by}): {verdict}"
-        )
-
-    __rich__ = __str__
-
-
 @dataclass
 class Published:
     """Collects what a series releases; when it is over, shows the curve through it, and draws both if that was asked.
@@ -200,7 +162,7 @@ class Published:
     """Whether each period was counted anew."""
     rows: list[Dated] = field(default_factory=list)
 
-    def close(self, est: Estimator[Any], audited: Audited | None = None) -> None:
+    def close(self, est: Estimator[Any]) -> None:
         """Show the curve, and what ends the series if something does; draw the picture."""
         may_fall = self.deletions or self.anew or est.TRAITS.own_periods or not est.REPEATABLE
         curves, left_out = ({}, 0) if may_fall else self._curves()
@@ -209,17 +171,11 @@ class Published:
                 self.output.answer(curve)
             if left_out:
                 self.output.note(f"{counted(left_out, 'more group')}, whose curves --json prints")
-        if audited is not None and self.output.for_programs:
-            self.output.note(str(audited))  # not among the answers, since it has another shape
-        elif audited is not None:
-            self.output.answer(audited)
         note_noise([row.release for row in self.rows], self.output)
         if self.picture is not None:
-            self._draw(self.picture, est, {group: curve.fitted for group, curve in curves.items()}, audited)
+            self._draw(self.picture, est, {group: curve.fitted for group, curve in curves.items()})
 
-    def _draw(
-        self, picture: str, est: Estimator[Any], fitted: dict[str | None, MonotoneCurve[Any]], audited: Audited | None
-    ) -> None:
+    def _draw(self, picture: str, est: Estimator[Any], fitted: dict[str | None, MonotoneCurve[Any]]) -> None:
         """Draw what was released. Of a retention, it is who came back, at the ends of periods if all are known."""
         if not self.rows:
             self.output.note(f"no release was made, so {picture} is not drawn")
@@ -236,7 +192,7 @@ class Published:
         elif est.TRAITS.own_periods:
             last.plot(picture)
         else:
-            draw_rows(self.rows, fitted, picture, est, audited or Audited(est), falls=self.deletions)
+            draw_rows(self.rows, fitted, picture, est, falls=self.deletions)
 
     def _curves(self) -> tuple[dict[str | None, Curve], int]:
         """The curves of groups, then the curve of all users; and how many groups a person is not shown."""
@@ -252,11 +208,10 @@ def draw_rows(
     fitted: Mapping[str | None, MonotoneCurve[Any]],
     path: str,
     est: Estimator[Any],
-    audited: Audited,
     *,
     falls: bool = False,
 ) -> None:
-    """Draw what was released, and the curves through it; the line of the audit is under them.
+    """Draw what was released, and the curves through it.
 
     Where users were deleted, and for means of `Counts`, there is no curve, and the points are joined.
     """
@@ -282,6 +237,5 @@ def draw_rows(
         when=f"{when} ({zone_name(rows[0].time)})",
         colour=COLOURS[type(est).__name__],
         joined=not fitted,
-        notes=(str(audited),),
     )
     draw_series(series, fitted, [row.time for row in rows], words, path)

@@ -14,7 +14,7 @@ from panprivacy.cli.calendar import START, Calendar, column_of_times, in_order_o
 from panprivacy.cli.notes import note_epsilon, note_noise
 from panprivacy.cli.options import SeriesOptions
 from panprivacy.cli.output import CannotShow, Meter, cause_of
-from panprivacy.cli.published import AT, UNTIL, Audited, Dated, Published
+from panprivacy.cli.published import AT, UNTIL, Dated, Published
 from panprivacy.cli.run import Run
 from panprivacy.display import counted
 from panprivacy.errors import BudgetExhausted, InvalidValue, PanPrivacyError
@@ -384,13 +384,13 @@ class Series(PeriodSchedule):
             )
 
     def _finish(self) -> None:
-        """Release the open period or save it; show the curve and the audit, or what all periods lose."""
+        """Release the open period or save it; show the curve, or what all periods lose."""
         run = self.run
         if self.final and run.left:
             self._end(over=False)
         elif run.kept is not None:
             run.save()
-        self.published.close(run.est, None if self.anew else Audited(run.est))
+        self.published.close(run.est)
         if self.anew:
             run.output.note(f"loss per user: at most {run.est.epsilon:g} in each period in which the user appears")
 

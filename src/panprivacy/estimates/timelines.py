@@ -229,8 +229,6 @@ class SeriesWords(NamedTuple):
     colour: str
     joined: bool = False
     """Whether lines join the releases. Else they are points, since by their noise some are lower than those before."""
-    notes: tuple[str, ...] = ()
-    """Lines that stand below the picture."""
 
 
 def draw_series(
@@ -273,7 +271,7 @@ def draw_series(
         beyond = sum(release.main.value > top for release in shown)
         cut = sum(release.main.interval[1] > top for release in shown)
         above = f"above the picture: {counted(beyond, 'release')}, and the ends of {counted(cut, 'interval')}"
-        notes = (_noisy(shown, "points"), above if cut else "", *words.notes)
+        notes = (_noisy(shown, "points"), above if cut else "")
         made.finish(words.title, words.unit, words.when, scale_of(shown[0]).number, top, notes=notes)
 
 

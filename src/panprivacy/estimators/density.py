@@ -1,7 +1,7 @@
 """`Density`: what fraction of these users has shown up?"""
 
 from collections.abc import Iterable, Iterator
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,15 +11,14 @@ from panprivacy.display import Rows, format_bytes
 from panprivacy.estimates import ErrorModel, Release
 from panprivacy.estimators.known import UniverseEstimator
 from panprivacy.privacy import coins as coin_sources
-from panprivacy.privacy.budget import Split
 from panprivacy.privacy.coins import Coins
 from panprivacy.privacy.pairs import Pair
 from panprivacy.privacy.splitting import best_split
 from panprivacy.registry import Traits
-from panprivacy.slots import AllUsers, OneCategoryPerUser, Ranges, Slots
+from panprivacy.slots import OneCategoryPerUser, Ranges, Slots
 from panprivacy.slots.choosing import choose_slots
 from panprivacy.table import Table
-from panprivacy.universe import Range, Universe
+from panprivacy.universe import Universe
 from panprivacy.universe.groups import Label
 
 
@@ -126,13 +125,6 @@ class Density(UniverseEstimator[Release]):
         plan = check_whole(releases, "releases"), check_whole(intrusions, "intrusions")
         split = best_split(check_epsilon(epsilon), chosen.each, *plan, delta)
         self._start(chosen.users, chosen.slots, split, source)
-
-    @classmethod
-    def of_one_user(cls, split: Split, coins: Coins) -> Self:
-        """An estimator of one user with this split of a budget, which an auditor can enumerate."""
-        est = cls.__new__(cls)
-        est._start(Range(1), AllUsers(1, 0, 1), split, coins)
-        return est
 
     # --- what leaves --------------------------------------------------------------------------------------------
 
