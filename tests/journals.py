@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from panprivacy.state.disk import open_own, sync, write_all
+from panprivacy.state.disk import STATE, open_own, sync, write_all
 from panprivacy.state.journal import Journal
 
 _BLOCK = 4096
@@ -29,4 +29,4 @@ def _changed(file: Path, new: bytes) -> bytes:
     """The magic of a journal, and the blocks in which a file differs from its next version."""
     old = file.read_bytes()
     blocks = (slice(at, at + _BLOCK) for at in range(0, len(new), _BLOCK))
-    return b"ppredo1\0" + b"".join(new[block] for block in blocks if old[block] != new[block])
+    return STATE + b"".join(new[block] for block in blocks if old[block] != new[block])

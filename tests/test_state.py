@@ -1,7 +1,6 @@
 """Estimators as bytes."""
 
 import pickle
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,9 +11,6 @@ from hypothesis import strategies as st
 import panprivacy as pp
 from panprivacy.state import seal, unseal
 from panprivacy.testing import SeededCoins, refused, table_of
-
-PINNED = Path(__file__).parent / "data" / "density-v1.bin"
-"""Written by tests/data/write_density_v1.py; must stay readable for ever."""
 
 
 def some() -> list[pp.Density]:
@@ -143,17 +139,3 @@ def test_a_list_of_users_stays_outside_and_must_be_given_again() -> None:
     with refused("other-users"):
         pp.load(blob, universe=pp.Users(["eve@example.org", "bob@example.org"]))
     assert pp.load(unlisted.to_bytes()).last == unlisted.last
-
-
-def test_version_1_is_still_read_and_goes_on_as_version_2() -> None:
-    est = loaded(PINNED.read_bytes())
-    again = loaded(est.to_bytes(insecure=True))
-    assert again.to_bytes(insecure=True) == est.to_bytes(insecure=True)
-    assert (again.budget, again.last) == (est.budget, est.last)
-    assert not est.secure
-    assert (est.universe.size, est.epsilon, est.users) == (500, 1.5, 128)
-    assert (est.budget.releases_made, est.budget.releases) == (1, 4)
-    assert (est.budget.redraws_made, est.budget.redraws) == (1, 1)
-    assert table_of(est).words.tolist() == [5635814098980352953, 16435237131246420053]
-    assert est.last is not None
-    assert est.last.raw_density == pytest.approx(0.22298710642141809)

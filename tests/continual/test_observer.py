@@ -2,7 +2,6 @@
 
 import pickle
 import struct
-from base64 import b64decode
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
@@ -310,29 +309,6 @@ def test_bytes_bring_a_delta_back() -> None:
     assert back.delta == 1e-9
     assert settings(observed_of(back).drift_test) == settings(observed_of(est).drift_test)
     assert back.budget == est.budget
-
-
-# Continual(64, 40.0, step=0.5, observations=10, coins=SeededCoins(1)), looked at, fed range(60), and looked at twice.
-VERSION_1 = """
-cGFucHJpdgABAAQA+AAAAAEAAAAAAAAAAAAAAAAAREBWq/v/AgAAAGZYY/RlBQAA4norBh0CAACroLuSzgEAADYAAAAAAAAAAAAAAAAA
-AAAAAAAAAADgP5qZmZmZmak/CgAAAAAAAAABAwAAAAAAAAAl6eLxdIDtPwAAAAAAAERAVqv7/6ugu5LOAQAAAgAAAAAAAAAAAAAAAQAA
-AAAAAAABAAAAZmZmZmZm7j8AAAAAAQAAADsAAAAAAAAAAABAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA
-AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAQAAAAAAAAAD/////////D+t0xe+DU9IB+MZhZL8QvPA2bvwySd74plaoUt20Fve7
-"""
-
-
-def test_a_state_of_version_1_is_read_and_keeps_to_what_it_claimed() -> None:
-    est = Continual.from_bytes(b64decode(VERSION_1))
-    shares = observed_of(est).drift_test.shares
-    again = Continual.from_bytes(est.to_bytes(insecure=True))
-
-    assert (shares.moves, shares.rising, est.delta, est.moves_left) == (2, False, 0.0, 1)
-    assert est.budget.spent == pytest.approx(33.966322899871734, abs=1e-12)
-    assert est.budget.total == pytest.approx(40.0, abs=1e-9)
-    assert settings(observed_of(again).drift_test) == settings(observed_of(est).drift_test)
-    assert replace(observed_of(again), drift_test=observed_of(est).drift_test) == observed_of(est)
-    assert again.budget == est.budget
-    assert est.observe().density >= 0.9219307636588253
 
 
 def test_a_stream_that_only_rises_cannot_have_deletions() -> None:

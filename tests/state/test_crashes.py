@@ -4,12 +4,10 @@ import errno
 import os
 import random
 import signal
-import struct
 import subprocess
 import sys
 import time
 from collections.abc import Callable
-from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
@@ -145,26 +143,6 @@ def test_a_journal_is_not_applied_to_another_state_that_took_the_place_of_its_ow
     path.write_bytes(seal(other))
     assert seal(StateFile(path).read()) == seal(other)
     assert [left.name for left in tmp_path.iterdir()] == ["flu.pp"]
-
-
-@pytest.mark.parametrize("applied", [0, 1, 2])
-def test_a_journal_of_the_earlier_form_is_replayed(applied: int, tmp_path: Path) -> None:
-    before, after = (seal(state) for state in CHANGES["one block"] if state is not None)
-    path, stretches = tmp_path / "flu.pp", [(2 * 4096, 4096), (4 * 4096, len(after) - 4 * 4096)]
-    torn = bytearray(before)
-    for start, size in stretches[:applied]:
-        torn[start : start + size] = after[start : start + size]
-    path.write_bytes(torn)
-    (tmp_path / ".flu.pp.journal").write_bytes(_redo_journal(after, stretches) + bytes(500))
-    assert seal(StateFile(path).read()) == after == path.read_bytes()
-    assert [left.name for left in tmp_path.iterdir()] == ["flu.pp"]
-
-
-def _redo_journal(after: bytes, stretches: list[tuple[int, int]]) -> bytes:
-    """The blocks that change, with a checksum, as journals were once."""
-    parts = b"".join(struct.pack("<QQ", start, size) + after[start : start + size] for start, size in stretches)
-    blocks = struct.pack("<8sQQ", b"ppredo1\0", len(after), len(parts)) + parts
-    return blocks + sha256(blocks).digest()
 
 
 # --- the tests find what they are there for ---------------------------------------------------------------------------

@@ -598,7 +598,7 @@ class Estimator(Saveable, Generic[R]):
         """An estimator with the parameters of a saved state, and a table that `bits` makes for its slots and split."""
         try:
             est = cls.__new__(cls)
-            ledger, rest = Ledger.from_bytes(bytes(parts.parameters), parts.version)
+            ledger, rest = Ledger.from_bytes(bytes(parts.parameters))
             known, slots = est._from_parameters(rest, universe)
             est._assemble(known, slots, ledger, bits(slots, ledger.split), coins, secure=parts.secure)
             if ledger.published and len(ledger.published.noisy) != est._counts_released():

@@ -145,9 +145,8 @@ def budget_of(shares: Shares, moves_made: int) -> ContinualBudget:
 # --- the state --------------------------------------------------------------------------------------------------------
 
 
-# epsilon, present, moves, three shares, bar, walk, step, beta, planned, insert-only, observed, published
-_WITHOUT_DELTA = struct.Struct("<dII3Qq8xddQ?Qd")
-# and: whether it only rises, delta
+# epsilon, present, moves, three shares, bar, walk, step, beta, planned, insert-only, observed, published, whether it
+# only rises, delta
 _OBSERVER = struct.Struct("<dII3Qq8xddQ?Qd?d")
 _WALK = struct.calcsize("<dII3Qq")  # where the walk is: copied from array to array, since integers cannot be wiped
 
@@ -269,13 +268,11 @@ class Observed:
         )
 
     @classmethod
-    def from_bytes(cls, parameters: bytes | bytearray, version: int) -> tuple[Self, bytes | bytearray]:
+    def from_bytes(cls, parameters: bytes | bytearray) -> tuple[Self, bytes | bytearray]:
         """Read `to_bytes` and the walk off the front of some bytes, and return the rest of them."""
-        written = _OBSERVER if version > 1 else _WITHOUT_DELTA
-        (epsilon, present, moves, *rest) = written.unpack_from(parameters)
+        (epsilon, present, moves, *rest) = _OBSERVER.unpack_from(parameters)
         threshold, test = (Fraction(steps, RELEASE_STEPS) for steps in rest[:2])
-        value, bar, step, beta, planned, insert_only, observations, published, *law = rest[2:]
-        rising, delta = law or (False, 0.0)
+        value, bar, step, beta, planned, insert_only, observations, published, rising, delta = rest[2:]
         if not (0 < step <= 1 and 0 < beta < 1 and planned and bar > 0 and 0 <= published <= 1):
             raise CorruptState("its plan is impossible")
         if not (2 * present > ONE and min(threshold, test, value) > 0 and 0 <= delta <= LARGEST_DELTA):
@@ -295,7 +292,7 @@ class Observed:
             raise CorruptState("its walk is farther than its steps can have led")
         walk.fill(0)  # the parameters are not needed any more
         observed = cls(test_so_far, step, beta, planned, insert_only, observations, published)
-        return observed, parameters[written.size :]
+        return observed, parameters[_OBSERVER.size :]
 
 
 # --- the observer -----------------------------------------------------------------------------------------------------
@@ -611,15 +608,15 @@ class Continual(Saveable):
         if parts.kind != cls.KIND:
             raise CorruptState("this is not the state of a Continual", code="other-estimator")
         try:
-            observed, rest = Observed.from_bytes(parts.parameters, parts.version)
+            observed, rest = Observed.from_bytes(parts.parameters)
             density = Density.from_sealed(parts._replace(kind=Density.KIND, parameters=rest), universe)
             test = observed.drift_test
             if density.split != split_of(test.shares):
                 raise CorruptState("its bits have another plan")
-            if parts.version > 1:  # the bar follows from the plan, but for last digits, which differ between machines
-                bar = bar_for(observed.step, test.shares, density._law(), observed.planned, observed.beta)
-                if abs(test.bar - bar) > 1 + _ROUNDING * bar:
-                    raise CorruptState(f"its bar is {test.bar:,}, and its plan has {bar:,}")
+            # The bar follows from the plan, but for last digits, which differ between machines.
+            bar = bar_for(observed.step, test.shares, density._law(), observed.planned, observed.beta)
+            if abs(test.bar - bar) > 1 + _ROUNDING * bar:
+                raise CorruptState(f"its bar is {test.bar:,}, and its plan has {bar:,}")
         except (PanPrivacyError, ValueError, ArithmeticError, struct.error) as error:
             raise CorruptState(f"the state contradicts itself: {error}", code="state-contradictory") from error
         return cls._of_parts(density, observed)

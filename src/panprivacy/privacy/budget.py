@@ -309,9 +309,6 @@ def all_made(planned: int, thing: str) -> str:
 # --- the ledger of one estimator --------------------------------------------------------------------------------------
 
 _USED = 0.5  # of the releases' epsilon: `best_split` leaves a millionth or so, earlier laws up to a third
-_MOST_PLACES = 256
-_WITHOUT_DELTA = struct.Struct("<dIQIIIIIIdII")
-_WITHOUT_PLACES = struct.Struct("<dIQIIIIIIdIIdB")
 _LEDGER = struct.Struct("<dIQIIIIIIdIIdH")
 
 
@@ -406,17 +403,13 @@ class Ledger:
         return head + struct.pack(f"<{counts}q", *last.noisy)
 
     @classmethod
-    def from_bytes(cls, data: bytes, version: int) -> tuple["Ledger", bytes]:
-        """Read a ledger off the front of the bytes of a state of some version, and return the rest."""
-        written = _LEDGER if version > 2 else _WITHOUT_PLACES if version > 1 else _WITHOUT_DELTA
-        (epsilon, present, steps, planned, flip, intrusions, made, redraws, number, level, then, counts, *rest) = (
-            written.unpack_from(data)
-        )
-        delta, places = rest or (0.0, 1)
-        if version == 2 and places > 1:
-            places = _MOST_PLACES  # it was not written
-        end = written.size + 8 * counts
-        noisy = struct.unpack(f"<{counts}q", data[written.size : end])
+    def from_bytes(cls, data: bytes) -> tuple["Ledger", bytes]:
+        """Read a ledger off the front of these bytes, and return the rest."""
+        head = _LEDGER.unpack_from(data)
+        epsilon, present, steps, planned, flip, intrusions, made, redraws, number, level, then, counts = head[:12]
+        delta, places = head[12:]
+        end = _LEDGER.size + 8 * counts
+        noisy = struct.unpack(f"<{counts}q", data[_LEDGER.size : end])
         sane = {
             "pair": 2 * present > ONE,
             "releases": made <= planned <= MOST_RELEASES and steps > 0,

@@ -244,7 +244,9 @@ class Counter:
         if last is None or (listed is not None and listed["release"]["number"] >= last.number):
             return None
         begun = self._pinned.under_way
-        return self._publish(last, begun.at or as_datetime(self._pinned.begun).isoformat(), begun.period)
+        if begun is None:  # the settings beside the state were lost, and are new
+            return self._publish(last, as_datetime(self._pinned.begun).isoformat(), None)
+        return self._publish(last, begun.at, begun.period)
 
     def _note_stuck(self, what: str) -> None:
         if not self._stuck:

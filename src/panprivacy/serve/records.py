@@ -31,15 +31,15 @@ _SHORTER = (
 )
 
 
-class BegunRelease(BaseModel):
-    """A release that is under way, as far as older files tell it."""
+class ReleaseUnderWay(BaseModel):
+    """A release that was begun: when, for which period, its number, and the hash of the request that asked for it."""
 
-    model_config = ConfigDict(strict=True, extra="allow", frozen=True)
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
-    at: str = ""
-    period: dict[str, Any] | None = None
-    number: int = 0
-    request: str | None = None
+    at: str
+    period: dict[str, Any] | None
+    number: int
+    request: str | None
 
 
 class PinnedSettings(BaseModel):
@@ -56,8 +56,8 @@ class PinnedSettings(BaseModel):
     """When the counter was made."""
     made: bool = False
     """Whether it has a state."""
-    under_way: BegunRelease = BegunRelease()
-    """The last release that was begun."""
+    under_way: ReleaseUnderWay | None = None
+    """The last release that was begun; None before the first."""
     requests: list[tuple[str, int]] = []
     """Hashes of requests, and the numbers of their releases."""
     secret: str = Field(default="", pattern="^([0-9a-f]{2})*$")
@@ -92,7 +92,7 @@ class PinnedSettings(BaseModel):
         if wrong:
             advice = "a promise cannot change: put it back, or give the counter another name"
             raise InvalidSettings([f"{each}; {advice}" for each in wrong])
-        if not state.exists() and (listed or self.under_way.at or self.made):
+        if not state.exists() and (listed or self.under_way or self.made):
             raise InvalidSettings([_LOST.format(name=name, state=state)])
         if state.exists() and not self.promise:
             missing = f"counters.{name}: {self._path} is missing, which says what {state} promised: put it back"
@@ -103,21 +103,21 @@ class PinnedSettings(BaseModel):
 
         With `accept`, go on with it, and forget the requests for them. Returns whether it lacked any.
         """
-        begun = self.under_way.number
-        if listed >= begun - 1:
+        last = self.under_way
+        if last is None or listed >= last.number - 1:
             return False
         if not accept:
-            raise InvalidSettings([_SHORTER.format(name=name, listed=listed, number=begun - 1)])
-        under_way = self.under_way.model_copy(update={"number": listed + 1, "request": None})
+            raise InvalidSettings([_SHORTER.format(name=name, listed=listed, number=last.number - 1)])
+        under_way = last.model_copy(update={"number": listed + 1, "request": None})
         self.write(under_way=under_way, requests=[])
         return True
 
     def note_release(self, at: str, period: dict[str, Any] | None, number: int, request: str | None = None) -> None:
         """Note that the release of this number is under way, and for which request (`request_of`)."""
         last, requests = self.under_way, self.requests
-        if last.request and last.number < number:
+        if last and last.request and last.number < number:
             requests = [*requests, (last.request, last.number)][-_MOST_REQUESTS:]
-        under_way = BegunRelease(at=at, period=period, number=number, request=request)
+        under_way = ReleaseUnderWay(at=at, period=period, number=number, request=request)
         self.write(under_way=under_way, requests=requests)
 
     def request_of(self, key: str) -> str:
@@ -129,7 +129,9 @@ class PinnedSettings(BaseModel):
     def release_of(self, request: str) -> int | None:
         """The number of the release that a request has spent, or was about to; None if it is not known."""
         last = self.under_way
-        return dict([*self.requests, (last.request or "", last.number)]).get(request)
+        if last and last.request == request:
+            return last.number
+        return dict(self.requests).get(request)
 
     def write(self, **changed: Any) -> None:
         """Write it with these changes, which are made if the disk takes them."""

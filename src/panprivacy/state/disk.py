@@ -14,7 +14,7 @@ from panprivacy.errors import PanPrivacyError
 
 _OWNER_ONLY = 0o600
 _ZEROS = bytes(2**20)
-STATE, JOURNAL, MERGED = b"panpriv\0", b"ppredo1\0", b"ppmerge\0"
+STATE, MERGED = b"panpriv\0", b"ppmerge\0"
 """What the files of this package begin with."""
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _CANNOT_RESERVE = (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS)
@@ -58,7 +58,7 @@ def _check_ours(path: Path, handle: int) -> None:
     """Refuse a file with content that this package did not write."""
     if stat.S_ISREG(os.fstat(handle).st_mode):
         begins = os.pread(handle, len(STATE), 0)
-        if not any(begins) or any(ours.startswith(begins) for ours in (STATE, JOURNAL, MERGED)):
+        if not any(begins) or any(ours.startswith(begins) for ours in (STATE, MERGED)):
             return
     raise StateFileError(
         f"{path}: is not ours, where panprivacy keeps a file of its own; remove it", code="not-our-file"

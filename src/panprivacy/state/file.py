@@ -34,7 +34,7 @@ from panprivacy.state.disk import (
     sync_folder,
     write_all,
 )
-from panprivacy.state.format import VERSION, Content, Snapshot, unseal
+from panprivacy.state.format import Content, Snapshot, unseal
 from panprivacy.state.journal import Journal, Replacement, apply, recover
 
 _PAUSES = [min(0.001 * 2**number, 0.1) for number in range(100)]
@@ -473,10 +473,7 @@ def _holds(file: StateFile, now: Snapshot) -> bool:
     """Whether a file holds this state."""
     parts = file.read()
     try:
-        if parts.version == VERSION:
-            return _same(parts, now)
-        with loaded(parts).sealed_state(insecure=True) as again:  # written by an earlier release: in other bytes
-            return _same(again, now)
+        return _same(parts, now)
     finally:
         wipe(parts.words)
         parts.parameters[:] = bytes(len(parts.parameters))  # type: ignore[index]

@@ -20,8 +20,8 @@ from panprivacy.memory.scratch import Scratch, bit_pages
 from panprivacy.state.disk import STATE
 
 MAGIC = STATE
-VERSION = 3
-"""The version that is written. Versions 1 (ledgers without delta) and 2 (without `places`) are read as well."""
+VERSION = 1
+"""The version of the layout. A state of another version is refused."""
 
 _HEAD = struct.Struct("<8sHBBIQ")  # magic, version, kind, secure, bytes of parameters, words of bits
 _CHECK = sha256().digest_size
@@ -37,7 +37,6 @@ class Snapshot(NamedTuple):
     secure: bool
     parameters: bytes | bytearray
     words: NDArray[np.uint64]
-    version: int = VERSION
 
 
 class Content:
@@ -51,7 +50,7 @@ class Content:
 @contextmanager
 def content_of(parts: Snapshot) -> Iterator[Content]:
     """Lay the parts of a state out as bytes, for as long as the table keeps still."""
-    start = _HEAD.pack(MAGIC, parts.version, *parts[:2], len(parts.parameters), len(parts.words)) + parts.parameters
+    start = _HEAD.pack(MAGIC, VERSION, *parts[:2], len(parts.parameters), len(parts.words)) + parts.parameters
     with Scratch() as scratch:
         scratch.own(np.frombuffer(start, dtype=np.uint8))  # some estimators keep noise among their parameters
         swapped = sys.byteorder == "big"
@@ -103,9 +102,9 @@ def _head(start: bytes | bytearray) -> tuple[int, int, int, int]:
     magic, version, kind, secure, parameters, words = _HEAD.unpack_from(start)
     if magic != MAGIC:
         raise CorruptState("these bytes are not a panprivacy state", code="not-a-state")
-    if not 1 <= version <= VERSION:
+    if version != VERSION:
         raise CorruptState(
-            f"this state has version {version}; this release reads versions 1 to {VERSION}", code="state-version"
+            f"this state has version {version}; this release reads version {VERSION}", code="state-version"
         )
     return kind, secure, parameters, words
 
@@ -137,4 +136,4 @@ def read(size: int, fill: Fill) -> Snapshot:
             raise CorruptState("the checksum does not match: the state was altered", code="state-altered")
     if sys.byteorder == "big":
         bits.byteswap(inplace=True)
-    return Snapshot(kind, bool(secure), start, bits, _HEAD.unpack(head)[1])
+    return Snapshot(kind, bool(secure), start, bits)

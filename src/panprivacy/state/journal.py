@@ -15,8 +15,6 @@ A state of another length, or the first one, takes the place of the file by rena
 
 import errno
 import os
-import struct
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
@@ -26,7 +24,6 @@ import numpy as np
 
 from panprivacy.memory.scratch import Scratch
 from panprivacy.state.disk import (
-    JOURNAL,
     STATE,
     StateFileError,
     erase,
@@ -115,9 +112,7 @@ def _complete(file: Path, journal: int) -> None:
     try:
         with Scratch() as scratch:
             buffer = memoryview(scratch.empty("blocks", _STRIDE, np.uint8))
-            if _begins(journal) == JOURNAL:
-                _replay_blocks(journal, target, buffer)
-            elif _may_belong(journal, target) and not _is_whole(target, buffer) and _is_whole(journal, buffer):
+            if _may_belong(journal, target) and not _is_whole(target, buffer) and _is_whole(journal, buffer):
                 _copy(journal, target, buffer)
     finally:
         os.close(target)
@@ -155,80 +150,6 @@ def _copy(journal: int, target: int, buffer: memoryview) -> None:
             read_all(journal, part, at)
             write_all(target, part, at)
         sync(target)
-
-
-# --- journals of an earlier release, which had only the blocks that change ----------------------------------------
-
-_HEAD = struct.Struct("<8sQQ")  # magic, bytes of the file, bytes of what follows, without the checksum
-_BLOCK = struct.Struct("<QQ")  # where in the file, how many bytes
-
-
-def _replay_blocks(journal: int, target: int, buffer: memoryview) -> None:
-    """Bring the blocks of a whole journal into the file, if it then is a whole state."""
-    size = os.fstat(target).st_size
-    end = _whole_until(journal, size, buffer)
-    if end is None:
-        return
-    blocks = list(_blocks(journal, end))
-    if not _would_be_whole(journal, blocks, target, size, buffer):
-        return
-    with no_reader(target):
-        for place, start, count in blocks:
-            read_all(journal, buffer[:count], place)
-            write_all(target, buffer[:count], start)
-        sync(target)
-
-
-def _blocks(journal: int, end: int) -> Iterator[tuple[int, int, int]]:
-    """Of each block: where it stands in the journal, where it goes in the file, and how many bytes it has."""
-    at, head = _HEAD.size, bytearray(_BLOCK.size)
-    while at < end:
-        read_all(journal, memoryview(head), at)
-        start, size = _BLOCK.unpack(head)
-        yield at + len(head), start, size
-        at += len(head) + size
-
-
-def _would_be_whole(
-    journal: int, blocks: list[tuple[int, int, int]], target: int, size: int, buffer: memoryview
-) -> bool:
-    """Whether the file is a whole state once it has these blocks: another file may have taken its place."""
-
-    def read(at: int, into: memoryview) -> None:
-        read_all(target, into, at)
-        for place, start, count in blocks:
-            begin, stop = max(start, at), min(start + count, at + len(into))
-            if begin < stop:
-                read_all(journal, into[begin - at : stop - at], place + begin - start)
-
-    if any(start + count > size or count > len(buffer) for _, start, count in blocks):
-        return False
-    check, sealed = sha256(), max(size - _CHECK, 0)
-    for at in range(0, sealed, len(buffer)):
-        part = buffer[: min(len(buffer), sealed - at)]
-        read(at, part)
-        check.update(part)
-    read(sealed, buffer[: size - sealed])
-    return check.digest() == buffer[: size - sealed]
-
-
-def _whole_until(journal: int, size: int, buffer: memoryview) -> int | None:
-    """Where the checksum of a journal begins, if it is a whole one, for a file of this size."""
-    length = os.fstat(journal).st_size
-    if length < _HEAD.size + _CHECK:
-        return None
-    read_all(journal, buffer[: _HEAD.size], 0)
-    magic, of, follows = _HEAD.unpack_from(buffer)
-    end = _HEAD.size + follows
-    if magic != JOURNAL or of != size or end + _CHECK > length:
-        return None
-    check = sha256()
-    for at in range(0, end, len(buffer)):
-        part = buffer[: min(len(buffer), end - at)]
-        read_all(journal, part, at)
-        check.update(part)
-    read_all(journal, buffer[:_CHECK], end)
-    return end if check.digest() == buffer[:_CHECK] else None
 
 
 # --- taking the place of a file -----------------------------------------------------------------------------------
