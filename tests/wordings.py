@@ -17,7 +17,6 @@ from panprivacy import errors
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE, PAGE = ROOT / "src" / "panprivacy", ROOT / "docs" / "reference" / "errors.md"
 
-_GENERAL = ("PanPrivacyError", "InvalidValue", "InvalidType")
 _HEAD = """# Errors by code
 
 Use this page to find out what an error means, and to test for it in a program. Every error that this library raises on
@@ -114,17 +113,6 @@ def _sentence(node: ast.expr, named: dict[str, ast.expr]) -> str:
         return _sentence(node.left, named) + _sentence(node.right, named)
     name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
     return _sentence(named[name], {}) if name in named else "{...}"
-
-
-def uncoded() -> list[str]:
-    """Where an error of a class that says little is made without a code."""
-    return [
-        f"{path.name}:{node.lineno}"
-        for path in SOURCE.rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _GENERAL
-        if not any(keyword.arg in ("code", None) for keyword in node.keywords)
-    ]
 
 
 def general() -> list[Wording]:

@@ -45,11 +45,6 @@ def said(block: str) -> list[str]:
     return [line for line in block.splitlines() if line.startswith("panprivacy: ")]
 
 
-def test_the_page_has_its_blocks() -> None:
-    assert len(BLOCKS) == 8
-    assert sum(ENDLESS in block for block in BLOCKS) == 1
-
-
 @pytest.mark.parametrize("block", [block for block in BLOCKS if ENDLESS not in block])
 def test_the_commands_run_and_say_what_the_page_shows(block: str, folder: Path) -> None:
     ran = subprocess.run(
