@@ -26,7 +26,7 @@ def of_changed_blocks(self: Journal, content: Any) -> None:
 
 
 def _changed(file: Path, new: bytes) -> bytes:
-    """The magic of a journal, and the blocks in which a file differs from its next version."""
+    """The magic of a state, and the blocks in which a file differs from its next version."""
     old = file.read_bytes()
     blocks = (slice(at, at + _BLOCK) for at in range(0, len(new), _BLOCK))
     return STATE + b"".join(new[block] for block in blocks if old[block] != new[block])

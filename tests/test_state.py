@@ -139,3 +139,10 @@ def test_a_list_of_users_stays_outside_and_must_be_given_again() -> None:
     with refused("other-users"):
         pp.load(blob, universe=pp.Users(["eve@example.org", "bob@example.org"]))
     assert pp.load(unlisted.to_bytes()).last == unlisted.last
+
+
+def test_a_state_of_another_version_is_refused() -> None:
+    blob = bytearray(some()[0].to_bytes())
+    blob[8] += 1
+    with refused("state-version", "reads version 1"):
+        pp.load(bytes(blob))

@@ -75,11 +75,11 @@ class SparseTable(Bits):
 
     @classmethod
     def from_words(cls, size: int, words: NDArray[np.uint64]) -> Self:
-        """A table that was saved; of older states, the list ends with its last slot."""
+        """A table that was saved."""
         table = cls.empty(size)
-        if len(words) > size or not kernels.is_list(words, size):
+        if len(words) != size or not kernels.is_list(words, size):
             raise ValueError(f"these words are not an ascending list of slots below {size}")
-        table.words[: len(words)] = words
+        table.words[:] = words
         wipe(words)
         return table
 
