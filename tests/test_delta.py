@@ -15,7 +15,6 @@ from panprivacy.privacy import gaussian
 from panprivacy.privacy.budget import _LEDGER, SQUARE_STEPS, Ledger, Split
 from panprivacy.privacy.noise import Gaussian, Laplace
 from panprivacy.privacy.pairs import symmetric
-from panprivacy.state.format import VERSION
 from panprivacy.testing import refused, split_of
 
 DELTA = 1e-9
@@ -171,7 +170,7 @@ def test_laplace_noise_that_is_given_a_delta_is_corrupt(releases: int) -> None:
 
 def test_the_least_noise_may_leave_epsilon_over() -> None:
     split = Split(100.0, symmetric(5.0), Gaussian(gaussian.LEAST_SQUARE), 1, 0, 0, delta=DELTA)
-    assert Ledger.from_bytes(Ledger(split).to_bytes(1), VERSION) == (Ledger(split), b"")
+    assert Ledger.from_bytes(Ledger(split).to_bytes(1)) == (Ledger(split), b"")
 
 
 def test_the_ledger_has_the_same_length_with_and_without_a_delta() -> None:
